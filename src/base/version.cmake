@@ -1,0 +1,23 @@
+# Writes version.c: the version and the git commit of the tree, "+changes" where it has uncommitted ones.
+set(COMMIT unknown)
+find_package(Git QUIET)
+if(GIT_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE HEAD OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE FAILED)
+  if(NOT FAILED)
+    set(COMMIT ${HEAD})
+    execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} status --porcelain --untracked-files=no
+      OUTPUT_VARIABLE CHANGES OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(CHANGES)
+      string(APPEND COMMIT "+changes")
+    endif()
+  endif()
+endif()
+set(TEXT "#include \"base/base.h\"\nconst char *const pipeleaf_version = \"${VERSION}\";\nconst char *const pipeleaf_commit = \"${COMMIT}\";\n")
+set(OLD "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} OLD)
+endif()
+if(NOT OLD STREQUAL TEXT)
+  file(WRITE ${OUTPUT} "${TEXT}")
+endif()
