@@ -1,0 +1,145 @@
+/* On two ranks: a large message moves while both ranks compute and make no call, and does not with overlap
+   off. A send waits for the device's work that fills its buffer. */
+#include "../check.h"
+#include "channel/call.h"
+#include "channel/channel.h"
+#include "fake_device.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRIALS = 8 };
+static const size_t BYTES = (size_t)48 << 20;
+static const struct channel_plan plan[] = {
+    { CHANNEL_ACTIVATION, 0, 1, 1, 1, 1 },
+    { CHANNEL_GRADIENT, 1, 0, 1, 1, 1 },
+};
+
+static struct channels *open_channels(struct job *job, size_t bytes, bool overlap)
+{
+    const struct channels_request request = { .transport = "auto",
+        .job = job,
+        .device = &fake_device,
+        .plan = plan,
+        .count = 2,
+        .message_bytes = bytes,
+        .overlap = overlap,
+        .transfers_a_step = 2 };
+    struct channels *channels = NULL;
+    struct text error = { 0 };
+    if (!channels_open(&request, &channels, &error)) fail("%s", error.data);
+    return channels;
+}
+
+static void compute(double seconds)
+{
+    const double start = seconds_now();
+    while (seconds_now() - start < seconds) continue;
+}
+
+/* Both ranks send to each other; `seconds` of compute lie between the posts and the waits. The longest that a
+   rank was kept waiting in all. */
+static double exchange(struct channels *channels, struct job *job, double seconds)
+{
+    const int in = 1 - job->rank, out = job->rank;
+    job_barrier(job);
+    channel_receive(channels, in, 0);
+    double waited = channel_send(channels, out, 0);
+    if (seconds > 0) compute(seconds);
+    waited += channel_await_receive(channels, in, 0);
+    waited += channel_await_send(channels, out, 0);
+    const struct transfer *transfers;
+    int count;
+    channels_finish_step(channels, &transfers, &count);
+    CHECK(count == 2, "%d transfers", count);
+    return job_max(job, waited);
+}
+
+static double least_of_trials(struct channels *channels, struct job *job, double seconds)
+{
+    double least = 1e9;
+    for (int i = 0; i < TRIALS; i++) {
+        const double waited = exchange(channels, job, seconds);
+        if (waited < least) least = waited;
+    }
+    return least;
+}
+
+static void large_messages_move(struct job *job)
+{
+    struct channels *channels = open_channels(job, BYTES, true);
+    const double transfer = least_of_trials(channels, job, 0);
+    const double waited = least_of_trials(channels, job, 5 * transfer + 0.01);
+    channels_close(channels);
+    channels = open_channels(job, BYTES, false);
+    const double on_the_spot = least_of_trials(channels, job, 5 * transfer + 0.01);
+    channels_close(channels);
+    if (job->rank == 0)
+        printf("exchange of 2 x %zu MiB: %.1f ms; waited after longer compute: %.2f ms, with overlap off "
+               "%.1f ms\n",
+            BYTES >> 20, 1e3 * transfer, 1e3 * waited, 1e3 * on_the_spot);
+    CHECK(waited < 0.15 * transfer, "waited %g s of %g s", waited, transfer);
+    CHECK(on_the_spot > 0.3 * transfer, "with overlap off %g s of %g s", on_the_spot, transfer);
+}
+
+/* A receive posted with overlap off does not complete while its rank computes, though its sender waits for
+ * it. */
+static void nothing_moves_behind_compute_when_off(struct job *job)
+{
+    struct channels *channels = open_channels(job, BYTES, false);
+    job_barrier(job);
+    double waited = 0;
+    if (job->rank == 0) {
+        waited = channel_send(channels, 0, 0);
+    } else {
+        channel_receive(channels, 0, 0);
+        compute(0.2);
+        waited = channel_await_receive(channels, 0, 0);
+    }
+    const struct transfer *transfers;
+    int count;
+    channels_finish_step(channels, &transfers, &count);
+    CHECK(count == 1, "%d transfers", count);
+    CHECK(job->rank == 1 || waited > 0.15, "the send took %g s though its receiver computed 0.2 s", waited);
+    CHECK(job->rank == 0 || waited > 0.0005, "the receive was there after %g s", waited);
+    job_barrier(job);
+    channels_close(channels);
+}
+
+static void a_send_waits_for_the_device(struct job *job)
+{
+    struct channels *channels = open_channels(job, 4096, true);
+    if (job->rank == 0) {
+        float *buffer = channel_send_buffer(channels, 0, 0);
+        buffer[1000] = 1;
+        atomic_store(&fake_hold_events, true);
+        channel_send(channels, 0, 0);
+        nap(0.02);
+        buffer[1000] = 2; /* the kernel that was enqueued before the send ends only now */
+        atomic_store(&fake_hold_events, false);
+        channel_await_send(channels, 0, 0);
+    } else {
+        channel_receive(channels, 0, 0);
+        channel_await_receive(channels, 0, 0);
+        const float got = channel_receive_buffer(channels, 0, 0)[1000];
+        CHECK(got == 2, "the message left before its buffer was filled: %g", (double)got);
+    }
+    const struct transfer *transfers;
+    int count;
+    channels_finish_step(channels, &transfers, &count);
+    CHECK(count == 1, "%d transfers", count);
+    channels_finish_step(channels, &transfers, &count);
+    CHECK(count == 0, "a step without messages has %d transfers", count);
+    channels_close(channels);
+}
+
+int main(int argc, char **argv)
+{
+    struct job job;
+    job_start(&job, &argc, &argv);
+    if (job.size != 2) fail("this test is for 2 ranks, not %d", job.size);
+    large_messages_move(&job);
+    nothing_moves_behind_compute_when_off(&job);
+    a_send_waits_for_the_device(&job);
+    job_end(&job);
+    return check_result();
+}
