@@ -4,12 +4,13 @@
 #
 # What Open MPI needs to start as root, with more ranks than cores, unbound, goes through the environment (4.x and 5.x name
 # it differently), because MPICH's launcher refuses flags that it does not know.
-include_guard(GLOBAL)
 
 set(PIPELEAF_MPI_ENVIRONMENT
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none)
+# Threads that wait for work sleep: on a machine that runs more threads than it has cores, spinning ones stop the others.
+list(APPEND PIPELEAF_MPI_ENVIRONMENT OMP_WAIT_POLICY=passive)
 # Only the program's own code is watched for races: an MPI library that was not built for it looks like one race.
 list(APPEND PIPELEAF_MPI_ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_CURRENT_LIST_DIR}/channel/tsan.supp")
 # MPI libraries keep memory for good, in plugins that are unloaded before the leak checker could name them.

@@ -1,0 +1,75 @@
+/* Kernels in which each element is on its own: GELU and the random numbers. Threads share out blocks of
+ * elements. */
+#include "device/host/kernels.h"
+#include "device/arithmetic.h"
+
+enum { BLOCK = 4096 };
+
+static size_t at_most(size_t count, size_t limit)
+{
+    return count < limit ? count : limit;
+}
+
+void KERNEL(gelu_forward)(int threads, size_t count, const float *u, float *g)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t end = first + at_most(count - first, BLOCK);
+#pragma omp simd
+        for (size_t i = first; i < end; i++) g[i] = pl_gelu(u[i], pl_gelu_exponential(u[i]));
+    }
+}
+
+void KERNEL(gelu_backward)(int threads, size_t count, const float *u, const float *dg, float *g, float *du)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t end = first + at_most(count - first, BLOCK);
+#pragma omp simd
+        for (size_t i = first; i < end; i++) {
+            const float e = pl_gelu_exponential(u[i]);
+            g[i] = pl_gelu(u[i], e);
+            du[i] = dg[i] * pl_gelu_derivative(u[i], e); /* du may be dg */
+        }
+    }
+}
+
+/* One Philox counter gives 4 numbers; GROUP counters are computed side by side. */
+enum { GROUP = 16 };
+
+/* numbers[4 GROUP]: those of the counters first .. first + GROUP - 1. */
+static void random_group(const struct random *key, uint64_t first, float width, float *numbers)
+{
+    uint32_t a[GROUP], b[GROUP], c[GROUP], d[GROUP]; /* the four words of each counter */
+    for (size_t i = 0; i < GROUP; i++) {
+        a[i] = (uint32_t)(first + i);
+        b[i] = (uint32_t)((first + i) >> 32) | key->purpose << 16;
+        c[i] = key->layer;
+        d[i] = key->step;
+    }
+    for (int round = 0; round < PL_PHILOX_ROUNDS; round++) {
+        const uint32_t key0 = pl_philox_key0(key->seed, round), key1 = pl_philox_key1(key->seed, round);
+        for (size_t i = 0; i < GROUP; i++) pl_philox_round(&a[i], &b[i], &c[i], &d[i], key0, key1);
+    }
+    const float centre = key->centre;
+    for (size_t i = 0; i < GROUP; i++) {
+        numbers[4 * i] = pl_fma(width, pl_uniform(a[i]), centre);
+        numbers[4 * i + 1] = pl_fma(width, pl_uniform(b[i]), centre);
+        numbers[4 * i + 2] = pl_fma(width, pl_uniform(c[i]), centre);
+        numbers[4 * i + 3] = pl_fma(width, pl_uniform(d[i]), centre);
+    }
+}
+
+void KERNEL(random)(int threads, const struct random *key, size_t count, float *x)
+{
+    const float width = pl_uniform_width(key->deviation);
+    const size_t skipped = key->first_index % 4; /* numbers of the first counter that are not wanted */
+    const size_t whole = count + skipped;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t first = 0; first < whole; first += 4 * GROUP) {
+        float numbers[4 * GROUP];
+        random_group(key, key->first_index / 4 + first / 4, width, numbers);
+        const size_t end = at_most(whole - first, 4 * GROUP);
+        for (size_t i = first ? 0 : skipped; i < end; i++) x[first + i - skipped] = numbers[i];
+    }
+}

@@ -1,0 +1,274 @@
+/* C = A B in the three forms of device.h: blocked for the caches, operands packed, tiles of C in registers
+   (the loops of K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication, ACM TOMS 34,
+   2008), with one thing that is not theirs: each element stays one chain. k is cut into blocks only so that
+   panels fit the first cache: at a cut the accumulators are put away as they are, into `partial`, and taken
+   up again. (Not into C, which may be the residual.) Threads share out tiles of C, never k, so bits depend
+   neither on their number nor on the blocks. */
+#include "device/host/kernels.h"
+#include "device/host/tile_product.h"
+#include <omp.h>
+
+/* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes BLOCK_STEPS of k at a time. Its rows of A are
+   packed by all threads together and stay in a second cache of 1 to 2 MiB; a panel of B (TILE_COLUMNS wide)
+   is packed by the thread that needs it, just before, and stays with a tile's rows of A in a first cache of
+   48 KiB. */
+enum {
+    BLOCK_STEPS = 160,
+    BLOCK_ROWS = 1104,
+    BLOCK_COLUMNS = 2112,
+    LEFT_SIZE = BLOCK_ROWS * BLOCK_STEPS,
+    RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,
+    TILE_SIZE = TILE_ROWS * TILE_COLUMNS,
+    PARTIAL_SIZE = (BLOCK_ROWS / TILE_ROWS) * (BLOCK_COLUMNS / TILE_COLUMNS) * TILE_SIZE,
+    WORTH_THREADS = 200000 /* multiply-adds below which one thread is sooner done than several have met */
+};
+static_assert(
+    BLOCK_ROWS % TILE_ROWS == 0 && BLOCK_COLUMNS % TILE_COLUMNS == 0, "a block is made of whole tiles");
+
+size_t KERNEL(gemm_shared_size)(const struct device_request *request)
+{
+    (void)request; /* the blocks are the same for all sizes */
+    return LEFT_SIZE + PARTIAL_SIZE;
+}
+
+size_t KERNEL(gemm_own_size)(const struct device_request *request)
+{
+    (void)request;
+    return RIGHT_SIZE;
+}
+
+/* A range [0, count) cut into `parts`, nearly equal: where part `index` begins. */
+static size_t part_begin(size_t count, size_t parts, size_t index)
+{
+    return count / parts * index + count % parts * index / parts;
+}
+
+static size_t ceiling(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One block of C for one block of k, and where its parts lie. */
+struct block {
+    const struct gemm *g;
+    size_t row, rows, column, columns, step, steps; /* in C and k */
+    size_t tiles, height, taller; /* tiles down the rows; the first `taller` have a row more than height */
+    size_t panels;                /* across the columns */
+    bool first, last;             /* block of k */
+    float *left, *partial;
+};
+
+/* Where a tile begins, counted from the block's first row. */
+static size_t tile_begin(const struct block *b, size_t tile)
+{
+    return tile * b->height + least(tile, b->taller);
+}
+
+/* Packs `steps` steps, from `step` of the block on, of a tile's rows of A. */
+static void pack_left(const struct block *b, size_t tile, size_t step, size_t steps)
+{
+    const struct gemm *g = b->g;
+    const size_t begin = tile_begin(b, tile), rows = tile_begin(b, tile + 1) - begin;
+    const size_t row = b->row + begin, first = b->step + step;
+    float *panel = b->left + begin * b->steps + step * rows;
+    if (g->form == GEMM_TN)
+        pack_straight(panel, rows, rows, steps, g->a + first * g->m + row, g->m);
+    else
+        pack_turned(panel, rows, rows, steps, g->a + row * g->k + first, g->k);
+}
+
+/* A thread's share of A. In form TN, where C's rows lie along A's, some steps at a time, so as to read along
+ * A's rows. */
+static void pack_left_share(const struct block *b, size_t begin, size_t end)
+{
+    const size_t most = b->g->form == GEMM_TN ? 16 : b->steps;
+    for (size_t step = 0; step < b->steps; step += most)
+        for (size_t tile = begin; tile < end; tile++) pack_left(b, tile, step, least(most, b->steps - step));
+}
+
+/* Where a panel of B lies: `lines` lines of `length` floats, `stride` apart. */
+struct source {
+    const float *at;
+    size_t lines, length, stride;
+};
+
+static struct source source_of_panel(const struct block *b, size_t panel)
+{
+    const struct gemm *g = b->g;
+    const size_t column = b->column + panel * TILE_COLUMNS,
+                 columns = least(TILE_COLUMNS, b->columns - panel * TILE_COLUMNS);
+    if (g->form == GEMM_NT) return (struct source){ g->b + column * g->k + b->step, columns, b->steps, g->k };
+    return (struct source){ g->b + b->step * g->n + column, b->steps, columns, g->n };
+}
+
+static void pack_right(const struct block *b, const struct source *s, float *to)
+{
+    if (b->g->form == GEMM_NT)
+        pack_turned(to, TILE_COLUMNS, s->lines, s->length, s->at, s->stride);
+    else
+        pack_straight(to, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
+}
+
+/* Asks for part `tile` of `tiles` of a panel that will be packed next: a little with each tile, since only so
+   many lines can be on their way at once. */
+static void prefetch_panel(const struct source *s, size_t tile, size_t tiles)
+{
+    for (size_t line = s->lines * tile / tiles; line < s->lines * (tile + 1) / tiles; line++)
+        for (size_t i = 0; i < s->length; i += 16) prefetch(s->at + line * s->stride + i);
+}
+
+/* Where a tile's chains come from and go to. */
+struct tile {
+    size_t steps, columns,
+        n; /* columns that exist, at most TILE_COLUMNS; n: floats from row to row of c and residual */
+    const float *left, *right;
+    float *c, *partial;
+    const float *bias, *residual; /* of this tile's first column and element, or NULL */
+    size_t next_rows;             /* rows of the tile below this one, 0 where there is none */
+    bool from_zero, from_c, first, last;
+};
+
+/* Asks for row r of what the next tile will take up and put away, so that it comes while this one's chains
+   run; a row at a time, since only so many lines can be on their way at once. */
+ALWAYS_INLINE void prefetch_next(const struct tile *tile, size_t r, size_t rows)
+{
+    if (!tile->first || !tile->last)
+        for (size_t i = 0; i < TILE_COLUMNS; i += 16)
+            prefetch(tile->partial + TILE_SIZE + r * TILE_COLUMNS + i);
+    if ((tile->from_c || tile->last) && r < tile->next_rows) {
+        const size_t at = (rows + r) * tile->n;
+        for (size_t i = 0; i < tile->columns + 15; i += 16) {
+            prefetch(tile->c + at + i);
+            if (tile->residual) prefetch(tile->residual + at + i);
+        }
+    }
+}
+
+ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
+{
+    vector sum[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            if (tile->from_zero)
+                sum[r][v] = vector_all(0.0f);
+            else if (tile->from_c)
+                sum[r][v] = vector_load_first(
+                    tile->c + (size_t)r * tile->n + v * LANES, lanes_of(tile->columns, v * LANES));
+            else
+                sum[r][v] = vector_load(tile->partial + (r * TILE_VECTORS + v) * LANES);
+        }
+    }
+    for (size_t r = 0; r < TILE_ROWS; r++) {
+        const size_t begin = tile->steps * r / TILE_ROWS, end = tile->steps * (r + 1) / TILE_ROWS;
+        prefetch_next(tile, r, (size_t)rows);
+        tile_chains(rows, vectors, end - begin, tile->left + begin * (size_t)rows, 1, (size_t)rows,
+            tile->right + begin * TILE_COLUMNS, sum);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            if (!tile->last) {
+                vector_store(tile->partial + (r * TILE_VECTORS + v) * LANES, sum[r][v]);
+                continue;
+            }
+            const size_t count = lanes_of(tile->columns, v * LANES), at = (size_t)r * tile->n + v * LANES;
+            vector result = sum[r][v];
+            if (tile->bias) result = vector_add(result, vector_load_first(tile->bias + v * LANES, count));
+            if (tile->residual) result = vector_add(vector_load_first(tile->residual + at, count), result);
+            vector_store_first(tile->c + at, count, result);
+        }
+    }
+}
+
+static void compute(const struct block *b, size_t row_tile, size_t panel, const float *right)
+{
+    const struct gemm *g = b->g;
+    const size_t begin = tile_begin(b, row_tile), end = tile_begin(b, row_tile + 1);
+    const size_t column = b->column + panel * TILE_COLUMNS, at = (b->row + begin) * g->n + column;
+    const struct tile tile = {
+        .steps = b->steps,
+        .columns = least(TILE_COLUMNS, b->columns - panel * TILE_COLUMNS),
+        .n = g->n,
+        .left = b->left + begin * b->steps,
+        .right = right,
+        .c = g->c + at,
+        .partial = b->partial + (panel * b->tiles + row_tile) * TILE_SIZE,
+        .bias = g->bias ? g->bias + column : NULL,
+        .residual = g->residual ? g->residual + at : NULL,
+        .from_zero = b->first && !g->accumulate,
+        .from_c = b->first && g->accumulate,
+        .next_rows = row_tile + 1 == b->tiles ? 0 : tile_begin(b, row_tile + 2) - end,
+        .first = b->first,
+        .last = b->last,
+    };
+#define INSTANCE(r, v) compute_tile(r, v, &tile)
+    TILE_DISPATCH(end - begin, TILE_WIDTH(tile.columns), INSTANCE)
+#undef INSTANCE
+}
+
+/* One thread's share of a block: of the packing of A, then, once all have packed, a stretch of the tiles,
+ * panel by panel. */
+static void share_of_block(const struct block *b, float *right, size_t thread, size_t team)
+{
+    pack_left_share(b, part_begin(b->tiles, team, thread), part_begin(b->tiles, team, thread + 1));
+#pragma omp barrier
+    const size_t all = b->tiles * b->panels, end = part_begin(all, team, thread + 1);
+    for (size_t i = part_begin(all, team, thread); i < end;) {
+        const size_t panel = i / b->tiles;
+        const struct source here = source_of_panel(b, panel),
+                            next = source_of_panel(b, least(panel + 1, b->panels - 1));
+        pack_right(b, &here, right);
+        for (size_t tile = i % b->tiles; tile < b->tiles && i < end; tile++, i++) {
+            prefetch_panel(&next, tile, b->tiles);
+            compute(b, tile, panel, right);
+        }
+    }
+#pragma omp barrier
+}
+
+static void share_of_product(
+    const struct gemm *g, const struct host_scratch *scratch, size_t thread, size_t team)
+{
+    const size_t all_tiles = ceiling(g->m, TILE_ROWS), all_panels = ceiling(g->n, TILE_COLUMNS);
+    const size_t across = ceiling(all_panels, BLOCK_COLUMNS / TILE_COLUMNS);
+    const size_t down = ceiling(all_tiles, BLOCK_ROWS / TILE_ROWS), deep = ceiling(g->k, BLOCK_STEPS);
+    struct block b = { .g = g, .left = scratch->shared, .partial = scratch->shared + LEFT_SIZE };
+    float *const right = scratch->own + thread * scratch->own_stride;
+    for (size_t x = 0; x < across; x++) {
+        const size_t panel = part_begin(all_panels, across, x),
+                     end = part_begin(all_panels, across, x + 1) * TILE_COLUMNS;
+        b.panels = part_begin(all_panels, across, x + 1) - panel;
+        b.column = panel * TILE_COLUMNS;
+        b.columns = (end < g->n ? end : g->n) - b.column;
+        for (size_t y = 0; y < down; y++) {
+            b.row = part_begin(g->m, down, y);
+            b.rows = part_begin(g->m, down, y + 1) - b.row;
+            b.tiles = ceiling(b.rows, TILE_ROWS);
+            b.height = b.rows / b.tiles;
+            b.taller = b.rows % b.tiles;
+            for (size_t z = 0; z < deep; z++) {
+                b.step = part_begin(g->k, deep, z);
+                b.steps = part_begin(g->k, deep, z + 1) - b.step;
+                b.first = z == 0;
+                b.last = z + 1 == deep;
+                share_of_block(&b, right, thread, team);
+            }
+        }
+    }
+}
+
+void KERNEL(gemm)(const struct gemm *g, const struct host_scratch *scratch)
+{
+    assert(g->m > 0 && g->n > 0 && g->k > 0);
+    const bool alone = scratch->threads == 1 || (double)g->m * (double)g->n * (double)g->k < WORTH_THREADS;
+#pragma omp parallel num_threads(scratch->threads) if (!alone)
+    share_of_product(g, scratch, (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
+}

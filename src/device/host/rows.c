@@ -1,0 +1,139 @@
+/* Kernels that sum along rows: the norms and the loss. Threads share out rows. */
+#include "device/host/kernels.h"
+#include "device/host/lanes.h"
+
+static float row_sum(size_t h, const float *x)
+{
+    struct lanes sum = { 0 };
+    size_t j = 0;
+    for (; j + PL_LANES <= h; j += PL_LANES)
+        for (int p = 0; p < LANES_PARTS; p++) sum.part[p] += vector_load(x + j + p * LANES_WIDTH);
+    float lane[PL_LANES];
+    lanes_store(lane, &sum);
+    for (int t = 0; j < h; t++, j++) lane[t] += x[j];
+    return pl_lane_sum(lane);
+}
+
+/* The sum of (x - mean)^2. */
+static float row_square_sum(size_t h, const float *x, float mean)
+{
+    struct lanes sum = { 0 };
+    size_t j = 0;
+    for (; j + PL_LANES <= h; j += PL_LANES) {
+        for (int p = 0; p < LANES_PARTS; p++) {
+            const vector d = vector_load(x + j + p * LANES_WIDTH) - mean;
+            sum.part[p] += d * d;
+        }
+    }
+    float lane[PL_LANES];
+    lanes_store(lane, &sum);
+    for (int t = 0; j < h; t++, j++) {
+        const float d = x[j] - mean;
+        lane[t] += d * d;
+    }
+    return pl_lane_sum(lane);
+}
+
+static void row_normalise(
+    size_t h, const float *x, const float *gain, const float *bias, float mean, float rstd, float *y)
+{
+#pragma omp simd
+    for (size_t j = 0; j < h; j++) y[j] = pl_fma(pl_normalised(x[j], mean, rstd), gain[j], bias[j]);
+}
+
+void KERNEL(norm_forward)(int threads, size_t n, size_t h, const float *x, const float *gain,
+    const float *bias, float *y, float *mean, float *rstd)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * h;
+        mean[i] = row_sum(h, row) / (float)h;
+        rstd[i] = 1.0f / pl_sqrt(row_square_sum(h, row, mean[i]) / (float)h + PL_NORM_EPSILON);
+        row_normalise(h, row, gain, bias, mean[i], rstd[i], y + i * h);
+    }
+}
+
+void KERNEL(norm_again)(int threads, size_t n, size_t h, const float *x, const float *gain, const float *bias,
+    const float *mean, const float *rstd, float *y)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < n; i++) row_normalise(h, x + i * h, gain, bias, mean[i], rstd[i], y + i * h);
+}
+
+/* The row's means of dy * gain (c1) and of dy * gain * normalised (c2). */
+static void row_gradient_means(size_t h, const float *dy, const float *x, const float *gain, float mean,
+    float rstd, float *c1, float *c2)
+{
+    struct lanes plain = { 0 }, weighted = { 0 };
+    size_t j = 0;
+    for (; j + PL_LANES <= h; j += PL_LANES) {
+        for (int p = 0; p < LANES_PARTS; p++) {
+            const size_t at = j + (size_t)p * LANES_WIDTH;
+            const vector scaled = vector_load(dy + at) * vector_load(gain + at);
+            plain.part[p] += scaled;
+            weighted.part[p] += scaled * ((vector_load(x + at) - mean) * rstd);
+        }
+    }
+    float plain_lane[PL_LANES], weighted_lane[PL_LANES];
+    lanes_store(plain_lane, &plain);
+    lanes_store(weighted_lane, &weighted);
+    for (int t = 0; j < h; t++, j++) {
+        const float scaled = dy[j] * gain[j];
+        plain_lane[t] += scaled;
+        weighted_lane[t] += scaled * pl_normalised(x[j], mean, rstd);
+    }
+    *c1 = pl_lane_sum(plain_lane) / (float)h;
+    *c2 = pl_lane_sum(weighted_lane) / (float)h;
+}
+
+void KERNEL(norm_backward)(int threads, size_t n, size_t h, const float *dy, const float *x,
+    const float *gain, const float *mean, const float *rstd, const float *residual, float *dx)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < n; i++) {
+        const float m = mean[i], r = rstd[i];
+        const float *dy_row = dy + i * h, *x_row = x + i * h, *residual_row = residual + i * h;
+        float *dx_row = dx + i * h; /* may be dy_row or residual_row */
+        float c1, c2;
+        row_gradient_means(h, dy_row, x_row, gain, m, r, &c1, &c2);
+#pragma omp simd
+        for (size_t j = 0; j < h; j++) {
+            dx_row[j] = pl_norm_gradient(
+                dy_row[j] * gain[j], pl_normalised(x_row[j], m, r), c1, c2, r, residual_row[j]);
+        }
+    }
+}
+
+/* The sum of (out - target)^2 / 2; dout as well. */
+static float row_loss(size_t h, const float *out, const float *target, float inverse_count, float *dout)
+{
+    struct lanes sum = { 0 };
+    size_t j = 0;
+    for (; j + PL_LANES <= h; j += PL_LANES) {
+        for (int p = 0; p < LANES_PARTS; p++) {
+            const size_t at = j + (size_t)p * LANES_WIDTH;
+            const vector d = vector_load(out + at) - vector_load(target + at);
+            sum.part[p] += d * d * 0.5f;
+            vector_store(dout + at, d * inverse_count);
+        }
+    }
+    float lane[PL_LANES];
+    lanes_store(lane, &sum);
+    for (int t = 0; j < h; t++, j++) {
+        const float d = out[j] - target[j];
+        lane[t] += d * d * 0.5f;
+        dout[j] = d * inverse_count;
+    }
+    return pl_lane_sum(lane);
+}
+
+void KERNEL(loss)(int threads, size_t n, size_t h, const float *out, const float *target, float inverse_count,
+    float *dout, float *loss, bool accumulate, float *row_sums)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < n; i++)
+        row_sums[i] = row_loss(h, out + i * h, target + i * h, inverse_count, dout + i * h);
+    float chain = accumulate ? *loss : 0.0f;
+    for (size_t i = 0; i < n; i++) chain = chain + row_sums[i];
+    *loss = chain;
+}

@@ -1,0 +1,163 @@
+#include "device/ordinary.h"
+#include "device/host/control.h"
+#include <assert.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 };
+
+struct event {
+    double seconds;
+    bool recorded;
+};
+
+/* The thread's share of `bytes`, in whole pages: from *first up to the result. */
+static size_t share_of_thread(size_t bytes, size_t *first)
+{
+    const size_t page = 4096, pages = (bytes + page - 1) / page;
+    const size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
+    const size_t begin = pages * thread / threads * page, end = pages * (thread + 1) / threads * page;
+    *first = begin < bytes ? begin : bytes;
+    return end < bytes ? end : bytes;
+}
+
+static void zero(struct device *device, void *memory, size_t bytes)
+{
+#pragma omp parallel num_threads(device->threads)
+    {
+        size_t first;
+        const size_t end = share_of_thread(bytes, &first);
+        memset((char *)memory + first, 0, end - first);
+    }
+}
+
+/* Zeroed, its pages first touched by the threads that will use them. The size lies in front, in a block of
+ * its own. */
+static void *allocate_memory(struct device *device, size_t bytes)
+{
+    const size_t rounded = bytes + (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;
+    char *block = rounded < SIZE_MAX - ALIGNMENT && rounded >= bytes
+                      ? aligned_alloc(ALIGNMENT, rounded + ALIGNMENT)
+                      : NULL;
+    if (!block) fail("device '%s': out of memory: %zu bytes", device->kind, bytes);
+    memcpy(block, &bytes, sizeof bytes);
+    zero(device, block + ALIGNMENT, rounded);
+    ((struct ordinary_device *)device)->held += bytes;
+    return block + ALIGNMENT;
+}
+
+static void release_memory(struct device *device, void *memory)
+{
+    if (!memory) return;
+    char *block = (char *)memory - ALIGNMENT;
+    size_t bytes;
+    memcpy(&bytes, block, sizeof bytes);
+    struct ordinary_device *ordinary = (struct ordinary_device *)device;
+    assert(ordinary->held >= bytes);
+    ordinary->held -= bytes;
+    free(block);
+}
+
+static size_t held(const struct device *device)
+{
+    return ((const struct ordinary_device *)device)->held;
+}
+
+static void copy(struct device *device, void *to, const void *from, size_t bytes)
+{
+#pragma omp parallel num_threads(device->threads) if (bytes > 1 << 20)
+    {
+        size_t first;
+        const size_t end = share_of_thread(bytes, &first);
+        memcpy((char *)to + first, (const char *)from + first, end - first);
+    }
+}
+
+static struct event *event_create(struct device *device)
+{
+    (void)device;
+    return allocate(1, sizeof(struct event));
+}
+
+static void event_destroy(struct device *device, struct event *event)
+{
+    (void)device;
+    free(event);
+}
+
+static void event_record(struct device *device, struct event *event)
+{
+    (void)device;
+    *event = (struct event){ .seconds = seconds_now(), .recorded = true };
+}
+
+static bool event_reached(struct device *device, struct event *event)
+{
+    (void)device;
+    return event->recorded;
+}
+
+static double event_seconds(struct device *device, struct event *event)
+{
+    (void)device;
+    assert(event->recorded);
+    return event->seconds;
+}
+
+static void synchronize(struct device *device)
+{
+    (void)device;
+}
+
+static void check_arithmetic(struct device *device)
+{
+    control_check(device->threads);
+}
+
+static void flip_bit(struct device *device, float *x, uint64_t element, int bit)
+{
+    (void)device;
+    assert(bit >= 0 && bit < 32);
+    uint32_t bits;
+    memcpy(&bits, x + element, sizeof bits);
+    bits ^= 1u << bit;
+    memcpy(x + element, &bits, sizeof bits);
+}
+
+/* The best of the passes that fit into 0.1 s, over arrays larger than most caches. */
+static double measure_copy(struct device *device)
+{
+    const size_t bytes = (size_t)64 << 20;
+    void *from = allocate_memory(device, bytes), *to = allocate_memory(device, bytes);
+    double best = 0.0;
+    const double begin = seconds_now();
+    for (double start = begin, end; start < begin + 0.1; start = end) {
+        copy(device, to, from, bytes);
+        end = seconds_now();
+        const double rate = 2.0 * (double)bytes / (end - start);
+        best = rate > best ? rate : best;
+    }
+    release_memory(device, to);
+    release_memory(device, from);
+    return best;
+}
+
+void ordinary_functions(struct ordinary_device *ordinary)
+{
+    struct device *device = &ordinary->device;
+    device->allocate = allocate_memory;
+    device->release = release_memory;
+    device->held = held;
+    device->copy = device->download = device->upload = copy;
+    device->zero = zero;
+    device->event_create = event_create;
+    device->event_destroy = event_destroy;
+    device->event_record = event_record;
+    device->event_reached = event_reached;
+    device->event_seconds = event_seconds;
+    device->synchronize = synchronize;
+    device->check_arithmetic = check_arithmetic;
+    device->flip_bit = flip_bit;
+    device->measure_copy = measure_copy;
+}

@@ -1,0 +1,14 @@
+/* What the devices that compute in the process's own memory share: memory, copies, and events that are
+   reached as soon as they are recorded, since every kernel has finished when it returns. */
+#pragma once
+#include "device/device.h"
+
+/* Begins each such device's struct. */
+struct ordinary_device {
+    struct device device; /* first, so that a struct device * is a pointer to all of it */
+    size_t held;
+};
+
+/* Sets the functions for memory, order and time, flip_bit, check_arithmetic and measure_copy; device.threads
+   is set already. */
+void ordinary_functions(struct ordinary_device *ordinary);
