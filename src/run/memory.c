@@ -1,0 +1,54 @@
+#include "run/memory.h"
+#include "channel/channel.h"
+#include "model/layer.h"
+
+/* Layers a slot must hold: those of the rank's largest chunk. */
+int memory_slot_layers(const struct partition *partition, const struct program *program, int rank)
+{
+    int most = 0;
+    for (int chunk = 0; chunk < program->chunks; chunk++)
+        if (program->rank_of[chunk] == rank && partition_layers(partition, chunk) > most)
+            most = partition_layers(partition, chunk);
+    return most;
+}
+
+size_t memory_slot_elements(
+    const struct model *model, const struct partition *partition, const struct program *program, int rank)
+{
+    const bool has_last = program->rank_of[program->chunks - 1] == rank;
+    return (size_t)memory_slot_layers(partition, program, rank) * layer_saved_size(model) +
+           (has_last ? (boundary_size(model) + 63) / 64 * 64 : 0);
+}
+
+size_t memory_layers(const struct partition *partition, const struct program *program, int rank)
+{
+    size_t layers = 0;
+    for (int chunk = 0; chunk < program->chunks; chunk++)
+        if (program->rank_of[chunk] == rank) layers += (size_t)partition_layers(partition, chunk);
+    return layers;
+}
+
+/* Digests of one step. */
+size_t memory_step_digests(const struct model *model, size_t layers, const struct reporting *reporting)
+{
+    return layers * ((reporting->digest_activations ? 2 * (size_t)model->microbatches : 0) +
+                        (reporting->digest_gradients ? PARAMETERS : 0));
+}
+
+struct memory_plan memory_plan_of(const struct model *model, const struct partition *partition,
+    const struct program *program, int rank, const struct reporting *reporting)
+{
+    const size_t layers = memory_layers(partition, program, rank);
+    const bool has_last = program->rank_of[program->chunks - 1] == rank;
+    struct memory_plan plan = { 0 };
+    plan.weights = plan.gradients = layers * parameters_size(model) * sizeof(float);
+    plan.slot_count = program->rank[rank].slots;
+    plan.slot_bytes = memory_slot_elements(model, partition, program, rank) * sizeof(float);
+    plan.slots = checked_product((size_t)plan.slot_count, plan.slot_bytes, "activation slots");
+    plan.work = (layer_work_size(model) + (has_last ? 2 * boundary_size(model) + 1 : 0)) * sizeof(float);
+    plan.buffers =
+        channels_bytes(program->channels, program->channel_count, rank, boundary_size(model) * sizeof(float));
+    plan.digests = observer_device_bytes(memory_step_digests(model, layers, reporting));
+    plan.total = plan.weights + plan.gradients + plan.slots + plan.work + plan.buffers + plan.digests;
+    return plan;
+}

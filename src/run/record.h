@@ -1,0 +1,38 @@
+/* What steps leave behind: plain data, made by run/, written by report/. Times are seconds on this host's
+ * monotonic clock. */
+#pragma once
+#include "model/tensor.h"
+#include "schedule/schedule.h"
+
+/* One action of compute. waited: how long compute stood still before `start` for its input or its output
+ * buffer. */
+struct action_record {
+    int32_t step;
+    int32_t kind; /* enum compute_kind */
+    int32_t chunk, microbatch;
+    double start, end, waited;
+};
+
+/* One message of one channel, seen from this rank. */
+struct transfer_record {
+    int32_t step;
+    int32_t channel; /* index in the program's list of channels */
+    int32_t buffer;  /* of that channel, on this side */
+    int32_t is_send;
+    int32_t chunk, microbatch; /* of the action that made the message */
+    double posted, complete;
+};
+
+/* One step, seen from one rank. busy + idle = seconds. */
+struct step_record {
+    int32_t step;
+    int32_t timed; /* 0: warm-up or the recorded step */
+    double start, seconds, busy, idle, exposed;
+    float loss; /* on the rank of the last chunk, else NaN */
+};
+
+/* Where full tensors of the recorded step go. data is host memory, valid during the call. */
+struct sink {
+    void (*tensor)(void *context, struct tensor tensor, const float *data);
+    void *context;
+};
