@@ -1,0 +1,114 @@
+#include "report/result.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* jansson answers NULL when memory is short or a string is no UTF-8; nothing is left out silently. */
+static json_t *need(json_t *value)
+{
+    if (!value)
+        fail("result.json: a value cannot be written as JSON (out of memory, or text that is no UTF-8)");
+    return value;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return need(text ? json_string(text) : json_null());
+}
+
+/* JSON has no NaN: what was not measured is null. */
+static json_t *number_or_null(double value)
+{
+    return need(isfinite(value) ? json_real(value) : json_null());
+}
+
+static void set(json_t *object, const char *name, json_t *value)
+{
+    if (json_object_set_new(object, name, need(value)))
+        fail("result.json: '%s' cannot be written as JSON", name);
+}
+
+static void append(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, need(value))) fail("result.json: out of memory");
+}
+
+static json_t *model_object(const struct model *m)
+{
+    json_t *model = need(json_object());
+    const struct {
+        const char *name;
+        int value;
+    } member[] = { { "layers", m->layers }, { "hidden", m->hidden }, { "heads", m->heads }, { "ffn", m->ffn },
+        { "sequence", m->sequence }, { "microbatches", m->microbatches },
+        { "microbatch_size", m->microbatch_size } };
+    for (size_t i = 0; i < sizeof member / sizeof member[0]; i++)
+        set(model, member[i].name, json_integer(member[i].value));
+    set(model, "seed", json_integer((json_int_t)m->seed));
+    return model;
+}
+
+static void set_facts(json_t *root, const struct facts *f)
+{
+    const struct {
+        const char *name, *value;
+    } member[] = { { "version", pipeleaf_version }, { "commit", pipeleaf_commit }, { "kind", f->kind },
+        { "run_id", f->run_id }, { "identity", f->identity }, { "deck", f->deck },
+        { "deck_sha256", f->deck_sha256 }, { "host", f->host }, { "device", f->device },
+        { "device_uuid", f->device_uuid }, { "cpus", f->cpus }, { "compiler", f->compiler },
+        { "libraries", f->libraries } };
+    for (size_t i = 0; i < sizeof member / sizeof member[0]; i++)
+        set(root, member[i].name, text_or_null(member[i].value));
+    set(root, "ranks", json_integer(f->ranks));
+    set(root, "chunks_per_rank", json_integer(f->chunks_per_rank));
+    set(root, "threads", json_integer(f->threads));
+    set(root, "recorded_step", json_integer(f->recorded_step));
+    set(root, "model", model_object(&f->model));
+}
+
+static json_t *loss_array(const struct result *result)
+{
+    json_t *losses = need(json_array());
+    for (int i = 0; i < result->losses; i++) {
+        char bits[32];
+        snprintf(bits, sizeof bits, "%a", (double)result->loss[i]);
+        json_t *loss = need(json_object());
+        set(loss, "step", json_integer(i + 1));
+        set(loss, "value", number_or_null((double)result->loss[i]));
+        set(loss, "hex", json_string(bits));
+        append(losses, loss);
+    }
+    return losses;
+}
+
+void result_write(const char *path, const struct result *result)
+{
+    json_t *root = need(json_object());
+    set(root, "format", json_string("pipeleaf result"));
+    set(root, "format_version", json_integer(1));
+    set_facts(root, result->facts);
+    set(root, "verification", text_or_null(result->verdict));
+    set(root, "exit_code", json_integer(result->exit_code));
+    set(root, "injected", text_or_null(result->injected));
+    json_t *figures = need(json_object());
+    for (int i = 0; i < result->figure_count; i++)
+        set(figures, result->figures[i].name, number_or_null(result->figures[i].value));
+    set(root, "figures", figures);
+    json_t *seconds = need(json_array());
+    for (int i = 0; i < result->steps; i++) append(seconds, number_or_null(result->step_seconds[i]));
+    set(root, "step_seconds", seconds);
+    set(root, "loss", loss_array(result));
+    json_t *files = need(json_array());
+    for (int i = 0; i < result->file_count; i++) append(files, json_string(result->files[i]));
+    set(root, "files", files);
+
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    if (!text) fail("'%s': cannot be written as JSON", path);
+    struct text lines = { 0 };
+    text_add(&lines, "%s\n", text);
+    write_whole_file(path, lines.data, lines.length);
+    text_free(&lines);
+    free(text);
+    json_decref(root);
+}
