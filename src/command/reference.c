@@ -1,0 +1,242 @@
+/* pipeleaf reference: one process, one device, no pipeline and no MPI. */
+#include "command/command.h"
+#include "command/show.h"
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where layer boundaries go between the passes: those that the output file holds anyway are read back from
+   it, the others from a scratch file of the same form, which never gets a final name. */
+struct store {
+    struct output *output;  /* the reference's file in the recorded step, else NULL */
+    struct output *scratch; /* of this step */
+    bool output_has_boundaries;
+    int layers;
+    struct progress *progress;
+};
+
+static bool in_output(const struct store *store, struct tensor tensor)
+{
+    return store->output && store->output_has_boundaries && tensor.layer < store->layers;
+}
+
+static void store_write(void *context, struct tensor tensor, const float *data)
+{
+    struct store *store = context;
+    if (!in_output(store, tensor))
+        output_tensor(store->scratch, tensor, data); /* else the sink has written it */
+}
+
+static void store_read(void *context, struct tensor tensor, float *data)
+{
+    struct store *store = context;
+    output_read_tensor(in_output(store, tensor) ? store->output : store->scratch, tensor, data);
+}
+
+static void store_sink(void *context, struct tensor tensor, const float *data)
+{
+    struct store *store = context;
+    output_tensor(store->output, tensor, data);
+}
+
+/* Refuses to run as several processes that would write the same files. */
+static void refuse_many(void)
+{
+    static const char *const size_of_launch[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS" };
+    for (size_t i = 0; i < sizeof size_of_launch / sizeof *size_of_launch; i++) {
+        const char *value = getenv(size_of_launch[i]);
+        if (value && atoi(value) > 1)
+            fail("the reference is one process, and %s=%s says that there are more: start it without mpirun, "
+                 "or with one process",
+                size_of_launch[i], value);
+    }
+}
+
+static int threads_of(const struct deck *deck)
+{
+    const char *asked = getenv("OMP_NUM_THREADS");
+    if (deck->run.threads > 0) return (int)deck->run.threads;
+    if (asked && atoi(asked) > 0) return atoi(asked);
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+}
+
+struct reference_run {
+    struct deck deck;
+    struct model model;
+    struct reporting reporting;
+    struct device *device;
+    struct reference *reference;
+    struct identity_card card;
+    struct listing listing;
+    struct step_record *records;
+    int steps, first; /* of the run; the first that is computed here */
+    double peak;
+    bool *begins_chunk;
+    struct progress progress;
+    char host[128];
+};
+
+static void set_up(struct reference_run *run, const struct words *words)
+{
+    struct text error = { 0 }, text = { 0 };
+    if (!text_read_file(&text, words->deck_path, &error) || !setup_deck(&run->deck, words, &text, 0, &error))
+        fail("%s", error.data);
+    if (run->deck.pipeline.ranks == 0 && !deck_check(&run->deck, 1, &error)) fail("%s", error.data);
+    text_free(&text);
+    run->model = setup_model(&run->deck);
+    run->reporting = setup_reporting(&run->deck);
+    run->steps = setup_steps(&run->deck);
+    run->first = strcmp(run->deck.verify.steps, "all") == 0 ? 1 : run->steps;
+    if (!setup_fits((double)reference_memory(&run->model), "the reference's planned memory", &error))
+        fail("%s", error.data);
+
+    const struct device_request request = setup_device(&run->deck, &run->model, threads_of(&run->deck), 0);
+    if (!device_open(&request, &run->device, &error)) fail("%s", error.data);
+    run->peak = run->device->measure_peak(run->device);
+
+    struct partition partition = setup_partition(&run->deck, (int)run->deck.pipeline.ranks);
+    run->begins_chunk = allocate((size_t)run->model.layers + 1, sizeof *run->begins_chunk);
+    for (int chunk = 0; chunk <= partition.chunks; chunk++) run->begins_chunk[partition.first[chunk]] = true;
+    partition_free(&partition);
+
+    const struct reference_request reference = { .model = &run->model,
+        .begins_chunk = run->begins_chunk,
+        .device = run->device,
+        .reporting = run->reporting,
+        .progress = &run->progress,
+        .steps = run->steps - run->first + 1 };
+    run->reference = reference_create(&reference);
+    run->records = allocate((size_t)run->steps, sizeof *run->records);
+
+    identity_card_fill(&run->card, &run->deck, &run->model, "reference", NULL);
+    gethostname(run->host, sizeof run->host - 1);
+    run->card.facts.host = run->host;
+    run->card.facts.device = run->device->name;
+    run->card.facts.threads = run->device->threads;
+}
+
+static void path_of(const struct reference_run *run, const char *name, struct text *path)
+{
+    path->length = 0;
+    text_add(path, "%s/%s", run->deck.output.directory, name);
+}
+
+static void run_steps(struct reference_run *run)
+{
+    struct text path = { 0 }, scratch = { 0 };
+    path_of(run, "reference.h5", &path);
+    path_of(run, "reference.spill.h5", &scratch);
+    struct listing *out = &run->listing;
+    listing_banner(out, "steps");
+    listing_print(out, "%6s %-9s %12s %14s  %-16s %s\n", "step", "", "seconds", "loss", "loss, hex",
+        "share of FMA peak");
+    const double flops = step_flops(&run->model);
+    for (int step = run->first; step <= run->steps; step++) {
+        const bool recorded = step == run->steps;
+        struct store store = { .scratch = output_create(scratch.data, &run->card.facts),
+            .output_has_boundaries = run->reporting.activations == DATA_FULL,
+            .layers = run->model.layers,
+            .progress = &run->progress };
+        if (recorded) store.output = output_create(path.data, &run->card.facts);
+        const struct spill spill = { store_write, store_read, &store };
+        const struct sink sink = { store_sink, &store };
+        struct step_record *record = &run->records[step - run->first];
+        *record = reference_step(run->reference, step, &spill, recorded ? &sink : NULL);
+        output_discard(store.scratch);
+        if (recorded) {
+            output_timings(store.output, NULL, 0, run->records, (size_t)(run->steps - run->first + 1));
+            output_finish(store.output);
+        }
+        listing_print(out, "%6d %-9s %12.6f %14.8f  %-16a %.4f of %.3E FLOP/s\n", step,
+            recorded ? "recorded" : "", record->seconds, (double)record->loss, (double)record->loss,
+            flops / record->seconds / run->peak, run->peak);
+    }
+    text_free(&path);
+    text_free(&scratch);
+}
+
+static void write_files(struct reference_run *run)
+{
+    static const char *const files[] = { "reference.h5", "reference.digest", "reference.txt",
+        "reference.json" };
+    struct text path = { 0 };
+    size_t count;
+    const struct tensor_digest *digests = reference_digests(run->reference, &count);
+    struct tensor_digest *sorted = allocate(count, sizeof *sorted);
+    memcpy(sorted, digests, count * sizeof *sorted);
+    path_of(run, "reference.digest", &path);
+    digest_file_write(path.data, &run->card.facts, sorted, count);
+    free(sorted);
+
+    listing_banner(&run->listing, "verification");
+    listing_block(&run->listing, "a reference is what others are compared with");
+    listing_end(&run->listing, NAN, verdict_text[NOT_PERFORMED]);
+    path_of(run, "reference.txt", &path);
+    write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
+
+    const int steps = run->steps - run->first + 1;
+    double *seconds = allocate((size_t)steps, sizeof *seconds);
+    float *loss = allocate((size_t)steps, sizeof *loss);
+    for (int i = 0; i < steps; i++) {
+        seconds[i] = run->records[i].seconds;
+        loss[i] = run->records[i].loss;
+    }
+    path_of(run, "reference.json", &path);
+    const struct figure figures[] = { { "fom_tokens_per_second", NAN },
+        { "device_bytes", (double)run->device->held(run->device) } };
+    const struct result result = { .facts = &run->card.facts,
+        .verdict = verdict_text[NOT_PERFORMED],
+        .exit_code = EXIT_DONE,
+        .figures = figures,
+        .figure_count = 2,
+        .step_seconds = seconds,
+        .steps = steps,
+        .loss = loss,
+        .losses = steps,
+        .files = files,
+        .file_count = sizeof files / sizeof *files };
+    result_write(path.data, &result);
+    free(loss);
+    free(seconds);
+    text_free(&path);
+}
+
+int command_reference(int count, char **word)
+{
+    struct words words;
+    struct text error = { 0 };
+    struct reference_run run = { .listing = { .speaks = true } };
+    refuse_many();
+    if (!words_parse(count, word, false, &words, &error)) fail("%s", error.data);
+    if (!words.deck_path) fail("reference needs a deck: pipeleaf reference DECK [group.name=value ...]");
+    set_up(&run, &words);
+    directory_prepare(run.deck.output.directory, "reference.json");
+
+    struct listing *out = &run.listing;
+    char bytes[32];
+    listing_print(
+        out, "Pipeleaf %s (%s): reference of %s\n", pipeleaf_version, pipeleaf_commit, words.deck_path);
+    listing_print(out, "run id    %s\ncompiler  %s\nlibraries %s\n", run.card.run_id, run.card.facts.compiler,
+        run.card.libraries.data);
+    listing_print(out, "device    %s; holds %s: one layer, one microbatch\n", run.device->name,
+        bytes_text((double)run.device->held(run.device), bytes));
+    listing_banner(out, "effective deck");
+    listing_block(out, run.card.deck.data);
+
+    run_steps(&run);
+    write_files(&run);
+
+    reference_close(run.reference);
+    run.device->close(run.device);
+    identity_card_free(&run.card);
+    deck_free(&run.deck);
+    words_free(&words);
+    text_free(&run.listing.text);
+    free(run.begins_chunk);
+    free(run.records);
+    return EXIT_DONE;
+}

@@ -1,0 +1,229 @@
+/* pipeleaf run: the phases, in order, at the end of this file. What is printed before the steps is in
+   run_head.c, the figures after them in run_figures.c, the files and the verdict in run_files.c; what several
+   commands share is in setup.c. */
+#include "command/run_state.h"
+#include "command/command.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* All ranks: if any has an error, the lowest of them prints its line and every one leaves with EXIT_FAILED.
+ */
+static void agree(struct run *run, bool good, const struct text *error)
+{
+    const double first = job_min(&run->job, good ? run->job.size : run->job.rank);
+    if (first >= run->job.size) return;
+    if ((int)first == run->job.rank) {
+        if (run->job.size > 1 && first > 0)
+            fprintf(
+                stderr, "pipeleaf: error: rank %d on %s: %s\n", run->job.rank, run->job.host, error->data);
+        else
+            fprintf(stderr, "pipeleaf: error: %s\n", error->data);
+    }
+    job_barrier(&run->job);
+    job_end(&run->job);
+    exit(EXIT_FAILED);
+}
+
+/* Rank 0 reads the file, all ranks read its text. */
+static void read_deck(struct run *run, int count, char **word)
+{
+    struct text error = { 0 }, text = { 0 };
+    bool good = words_parse(count, word, true, &run->words, &error);
+    if (good && !run->words.deck_path) {
+        text_add(&error, "run needs a deck: mpirun -n P pipeleaf run DECK [group.name=value ...]");
+        good = false;
+    }
+    if (good && run->job.rank == 0) good = text_read_file(&text, run->words.deck_path, &error);
+    agree(run, good, &error);
+    job_broadcast_text(&run->job, &text, 0);
+    good = setup_deck(&run->deck, &run->words, &text, run->job.size, &error);
+    agree(run, good, &error);
+    run->model = setup_model(&run->deck);
+    run->reporting = setup_reporting(&run->deck);
+    run->steps = setup_steps(&run->deck);
+    if (run->words.inject)
+        good = setup_injection(run->words.inject, &run->model, run->steps, &run->injection, &error);
+    agree(run, good, &error);
+    text_free(&text);
+}
+
+static void plan_program(struct run *run)
+{
+    struct text error = { 0 };
+    run->partition = setup_partition(&run->deck, run->job.size);
+    const bool good = setup_program(&run->deck, run->job.size, &run->program, &error);
+    agree(run, good, &error);
+    run->rank_of_layer = allocate((size_t)run->model.layers, sizeof *run->rank_of_layer);
+    for (int chunk = 0; chunk < run->program.chunks; chunk++)
+        for (int layer = run->partition.first[chunk]; layer < run->partition.first[chunk + 1]; layer++)
+            run->rank_of_layer[layer] = run->program.rank_of[chunk];
+    run->planned =
+        memory_plan_of(&run->model, &run->partition, &run->program, run->job.rank, &run->reporting);
+}
+
+static void open_device(struct run *run)
+{
+    struct text error = { 0 };
+    share_processors(run);
+    bool good = setup_fits(run->planned_on_host, "the ranks' planned memory", &error);
+    agree(run, good, &error);
+    const struct device_request request =
+        setup_device(&run->deck, &run->model, run->threads, run->job.host_rank);
+    good = device_open(&request, &run->device, &error);
+    agree(run, good, &error);
+    run->device->check_arithmetic(run->device);
+    /* A peak is measured by one rank a host at a time, and only where the ranks' threads have a CPU each. */
+    run->peak = NAN;
+    const int turns = (int)job_max(&run->job, run->job.host_ranks);
+    for (int turn = 0; turn < turns && !run->oversubscribed; turn++) {
+        if (run->job.host_rank == turn) run->peak = run->device->measure_peak(run->device);
+        job_barrier(&run->job);
+    }
+}
+
+static void describe(const struct progress *progress, char *line, size_t size)
+{
+    const struct run *run = progress->context;
+    const struct rank_program *mine = &run->program.rank[run->job.rank];
+    const int done = atomic_load(&progress->done), current = atomic_load(&progress->current);
+    char last[64] = "nothing", now[64] = "between steps";
+    if (done >= 0 && done < mine->count) compute_text(mine->operations[done].compute, last, sizeof last);
+    if (current >= mine->count) snprintf(now, sizeof now, "waiting for the step's messages to complete");
+    if (current < 0 || current >= mine->count) {
+        snprintf(line, size, "last done: %s; now: %s", last, now);
+        return;
+    }
+    const struct operation *o = &mine->operations[current];
+    const struct endpoint *end = o->kind == OPERATION_SEND ? &o->output : &o->input;
+    compute_text(o->compute, now, sizeof now);
+    static const char *const kind[] = { "in", "posting the receive for", "sending the result of" };
+    if (end->channel < 0)
+        snprintf(line, size, "last done: %s; now: %s %s", last, kind[o->kind], now);
+    else
+        snprintf(line, size, "last done: %s; now: %s %s, channel %d (%s, rank %d to rank %d)", last,
+            kind[o->kind], now, end->channel,
+            run->program.channels[end->channel].kind == CHANNEL_ACTIVATION ? "activations" : "gradients",
+            run->program.channels[end->channel].from, run->program.channels[end->channel].to);
+}
+
+static void open_channels(struct run *run)
+{
+    struct text error = { 0 };
+    const struct rank_program *mine = &run->program.rank[run->job.rank];
+    int computes = 0;
+    for (int i = 0; i < mine->count; i++) computes += mine->operations[i].kind == OPERATION_COMPUTE;
+    const struct channels_request request = { .transport = run->deck.run.transport,
+        .job = &run->job,
+        .device = run->device,
+        .plan = run->program.channels,
+        .count = run->program.channel_count,
+        .message_bytes = boundary_size(&run->model) * sizeof(float),
+        .overlap = run->deck.pipeline.overlap,
+        .transfers_a_step = mine->count - computes };
+    const bool good = channels_open(&request, &run->channels, &error);
+    agree(run, good, &error);
+}
+
+static void create_pipeline(struct run *run)
+{
+    run->progress.describe = describe;
+    run->progress.context = run;
+    atomic_store(&run->progress.done, -1);
+    atomic_store(&run->progress.current, -1);
+    run->watchdog = watchdog_start(&run->job, &run->progress, run->deck.run.timeout);
+    const struct pipeline_request request = { .model = &run->model,
+        .partition = &run->partition,
+        .program = &run->program,
+        .rank = run->job.rank,
+        .device = run->device,
+        .channels = run->channels,
+        .reporting = run->reporting,
+        .injection = run->injection,
+        .progress = &run->progress,
+        .steps = run->steps };
+    run->pipeline = pipeline_create(&request);
+    run->records = allocate((size_t)run->steps, sizeof *run->records);
+}
+
+static void sink_tensor(void *context, struct tensor tensor, const float *data)
+{
+    struct run *run = context;
+    output_tensor(run->output, tensor, data);
+    atomic_fetch_add(&run->progress.count, 1);
+}
+
+/* Warm-up and timed steps; then the recorded one, whose tensors go to the rank's file. */
+static void run_steps(struct run *run)
+{
+    const int warmup = (int)run->deck.run.warmup_steps;
+    for (int step = 1; step < run->steps; step++) {
+        job_barrier(&run->job);
+        run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
+    }
+    const struct sink sink = { sink_tensor, run };
+    open_output(run);
+    job_barrier(&run->job);
+    const double start = seconds_now();
+    run->records[run->steps - 1] = pipeline_step(run->pipeline, run->steps, false, &sink);
+    run->recorded_seconds = seconds_now() - start;
+    run->held = run->device->held(run->device);
+    job_barrier(&run->job);
+}
+
+static void close_all(struct run *run)
+{
+    pipeline_close(run->pipeline);
+    channels_close(run->channels);
+    run->device->close(run->device);
+    program_free(&run->program);
+    partition_free(&run->partition);
+    identity_card_free(&run->card);
+    deck_free(&run->deck);
+    words_free(&run->words);
+    text_free(&run->listing.text);
+    free(run->records);
+    free(run->places);
+    free(run->rank_of_layer);
+    gather_free(run);
+}
+
+int command_run(int count, char **word)
+{
+    struct run run = { 0 };
+
+    /* -- what is asked -- */
+    job_start(&run.job, NULL, NULL);
+    read_deck(&run, count, word);
+    plan_program(&run);
+
+    /* -- what it runs on -- */
+    open_device(&run);
+    open_channels(&run);
+    prepare_directory(&run);
+    print_head(&run);
+
+    /* -- the steps -- */
+    run.clock_before = job_clock_offset(&run.job, 50, NULL);
+    run.clock_before_at = seconds_now();
+    create_pipeline(&run);
+    run_steps(&run);
+    run.clock_after = job_clock_offset(&run.job, 50, NULL);
+    run.clock_after_at = seconds_now();
+
+    /* -- what came out -- */
+    check_trace(&run);
+    gather_run(&run);
+    write_rank_file(&run);
+    print_figures(&run);
+    write_run_files(&run);
+    watchdog_stop(run.watchdog);
+
+    /* -- the verdict -- */
+    const int code = conclude(&run);
+    close_all(&run);
+    job_end(&run.job);
+    return code;
+}

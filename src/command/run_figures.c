@@ -1,0 +1,206 @@
+#include "command/run_state.h"
+#include "command/show.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void check_trace(struct run *run)
+{
+    size_t actions, transfers;
+    struct text error = { 0 };
+    const struct action_record *action = pipeline_actions(run->pipeline, &actions);
+    const struct transfer_record *transfer = pipeline_transfers(run->pipeline, &transfers);
+    if (!trace_check(&run->program, run->job.rank, action, actions, transfer, transfers, &error))
+        fail("the executed order is not the planned one: %s", error.data);
+}
+
+/* Seconds to add to a time of this host's clock to get rank 0's, the drift between the two measurements
+ * interpolated. */
+static double to_rank_0(const struct run *run, double at)
+{
+    const double span = run->clock_after_at - run->clock_before_at;
+    const double share = span > 0 ? (at - run->clock_before_at) / span : 0;
+    return run->clock_before + share * (run->clock_after - run->clock_before);
+}
+
+static void gather_traces(struct run *run)
+{
+    size_t count;
+    const struct action_record *actions = pipeline_actions(run->pipeline, &count);
+    struct action_record *shifted = allocate(count, sizeof *shifted);
+    for (size_t i = 0; i < count; i++) {
+        shifted[i] = actions[i];
+        shifted[i].start += to_rank_0(run, actions[i].start);
+        shifted[i].end += to_rank_0(run, actions[i].end);
+    }
+    run->action_offsets = allocate((size_t)run->job.size + 1, sizeof *run->action_offsets);
+    run->all_actions = job_gather(&run->job, shifted, count * sizeof *shifted, NULL, run->action_offsets);
+    free(shifted);
+
+    const struct transfer_record *transfers = pipeline_transfers(run->pipeline, &count);
+    struct transfer_record *moved = allocate(count, sizeof *moved);
+    for (size_t i = 0; i < count; i++) {
+        moved[i] = transfers[i];
+        moved[i].posted += to_rank_0(run, transfers[i].posted);
+        moved[i].complete += to_rank_0(run, transfers[i].complete);
+    }
+    run->transfer_offsets = allocate((size_t)run->job.size + 1, sizeof *run->transfer_offsets);
+    run->all_transfers = job_gather(&run->job, moved, count * sizeof *moved, NULL, run->transfer_offsets);
+    free(moved);
+}
+
+/* Mean measured seconds of F and B of each chunk over the timed steps, and the program simulated with them
+ * and free messages. */
+static double simulated_makespan(const struct run *run)
+{
+    const size_t chunks = (size_t)run->program.chunks,
+                 count = run->action_offsets[run->job.size] / sizeof(struct action_record);
+    double *cost[2] = { allocate(chunks, sizeof(double)), allocate(chunks, sizeof(double)) };
+    size_t *seen[2] = { allocate(chunks, sizeof(size_t)), allocate(chunks, sizeof(size_t)) };
+    for (size_t i = 0; i < count; i++) {
+        const struct action_record *a = &run->all_actions[i];
+        if (a->step <= run->deck.run.warmup_steps || a->step == run->steps) continue;
+        const int k = a->kind == COMPUTE_F ? 0 : 1;
+        cost[k][a->chunk] += a->end - a->start;
+        seen[k][a->chunk]++;
+    }
+    for (int k = 0; k < 2; k++)
+        for (size_t c = 0; c < chunks; c++)
+            if (seen[k][c]) cost[k][c] /= (double)seen[k][c];
+    struct prediction prediction;
+    program_simulate(&run->program, cost[0], cost[1], 0, &prediction);
+    const double makespan = prediction.makespan;
+    prediction_free(&prediction);
+    for (int k = 0; k < 2; k++) {
+        free(cost[k]);
+        free(seen[k]);
+    }
+    return makespan;
+}
+
+/* The record of a rank and step (from 1), on rank 0. */
+static const struct step_record *record_of(const struct run *run, int rank, int step)
+{
+    return &run->all_records[(size_t)rank * (size_t)run->steps + (size_t)step - 1];
+}
+
+/* The loss of a step: on the rank of the last chunk, NaN elsewhere. */
+static float loss_of(const struct run *run, int step)
+{
+    return record_of(run, run->program.rank_of[run->program.chunks - 1], step)->loss;
+}
+
+/* Mean busy time of a rank in a timed step. */
+static double mean_busy(const struct run *run)
+{
+    double busy = 0;
+    for (int r = 0; r < run->job.size; r++)
+        for (int s = 1; s <= run->deck.run.steps; s++)
+            busy += record_of(run, r, (int)run->deck.run.warmup_steps + s)->busy;
+    return busy / (double)(run->job.size * run->deck.run.steps);
+}
+
+/* All ranks: peak and held memory come from each. */
+static void work_out_figures(struct run *run)
+{
+    struct figures *f = &run->figures;
+    f->peak = job_sum(&run->job, run->peak);
+    f->held = job_max(&run->job, (double)run->held);
+    f->planned = job_max(&run->job, (double)run->planned.total);
+    if (run->job.rank != 0) return;
+    const size_t timed = (size_t)run->deck.run.steps;
+    double *sorted = allocate(timed, sizeof *sorted);
+    memcpy(sorted, run->step_seconds, timed * sizeof *sorted);
+    f->step = spread_of(sorted, timed);
+    free(sorted);
+    f->busy = mean_busy(run);
+    f->fom = (double)model_tokens(&run->model) * run->model.microbatches / f->step.median;
+    f->exposed = fmax(0, f->step.median - run->makespan);
+    f->bubble_over_ideal = f->step.median / f->busy - 1;
+    f->bubble_of_step = 1 - f->busy / f->step.median;
+    f->flop_rate = step_flops(&run->model) / f->step.median;
+    f->share_of_peak = f->flop_rate / f->peak;
+}
+
+void gather_run(struct run *run)
+{
+    const int timed = (int)run->deck.run.steps;
+    run->all_records =
+        job_gather(&run->job, run->records, (size_t)run->steps * sizeof *run->records, NULL, NULL);
+    gather_traces(run);
+    size_t count, bytes;
+    const struct tensor_digest *digests = pipeline_digests(run->pipeline, &count);
+    run->all_digests = job_gather(&run->job, digests, count * sizeof *digests, &bytes, NULL);
+    run->digest_count = run->all_digests ? bytes / sizeof *digests : 0;
+    /* A step takes as long as its slowest rank; the ranks leave a barrier into it together. */
+    double *seconds = allocate((size_t)run->steps, sizeof *seconds);
+    for (int s = 0; s < run->steps; s++) seconds[s] = run->records[s].seconds;
+    job_max_list(&run->job, seconds, run->steps);
+    if (run->job.rank == 0) run->makespan = simulated_makespan(run);
+    job_broadcast(&run->job, &run->makespan, sizeof run->makespan, 0);
+    for (int s = 0; s < run->steps; s++) run->records[s].exposed = fmax(0, seconds[s] - run->makespan);
+
+    run->step_seconds = allocate((size_t)timed, sizeof *run->step_seconds);
+    memcpy(run->step_seconds, seconds + run->deck.run.warmup_steps, (size_t)timed * sizeof *seconds);
+    free(seconds);
+    work_out_figures(run);
+}
+
+void gather_free(struct run *run)
+{
+    void *const memory[] = { run->all_records, run->all_actions, run->action_offsets, run->all_transfers,
+        run->transfer_offsets, run->all_digests, run->step_seconds };
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
+}
+
+static void print_steps(struct run *run)
+{
+    struct listing *out = &run->listing;
+    listing_banner(out, "steps");
+    listing_print(out, "%6s %-9s %12s %14s  %-16s %10s %10s\n", "step", "", "seconds", "loss", "loss, hex",
+        "busy/step", "idle/step");
+    for (int step = 1; step <= run->steps; step++) {
+        double seconds = 0, busy = 0;
+        for (int r = 0; r < run->job.size; r++) {
+            const struct step_record *s = record_of(run, r, step);
+            seconds = fmax(seconds, s->seconds);
+            busy += s->busy;
+        }
+        const double share = busy / (seconds * run->job.size);
+        const char *kind = step <= run->deck.run.warmup_steps ? "warm-up"
+                           : step == run->steps               ? "recorded"
+                                                              : "timed";
+        listing_print(out, "%6d %-9s %12.6f %14.8f  %-16a %10.4f %10.4f\n", step, kind, seconds,
+            (double)loss_of(run, step), (double)loss_of(run, step), share, 1 - share);
+    }
+}
+
+void print_figures(struct run *run)
+{
+    struct listing *out = &run->listing;
+    if (!out->speaks) return;
+    print_steps(run);
+
+    const struct figures *f = &run->figures;
+    char a[32], b[32];
+    listing_banner(out, "figures, over the timed steps, of the slowest rank");
+    listing_print(out, "%-28s min %.6f  median %.6f  p95 %.6f\n", "step, seconds", f->step.min,
+        f->step.median, f->step.p95);
+    listing_print(out, "%-28s %.6f simulated with the measured compute times and free messages\n",
+        "step, predicted", run->makespan);
+    listing_print(out, "%-28s measured idle/ideal %.4f  idle/step %.4f\n", "bubble and waiting",
+        f->bubble_over_ideal, f->bubble_of_step);
+    listing_print(out, "%-28s %.6f s, %.2f %% of the step (step less predicted step)\n",
+        "exposed communication", f->exposed, 100 * f->exposed / f->step.median);
+    listing_print(out, "%-28s %s a step over %d channels\n", "traffic",
+        bytes_text(step_traffic(&run->model, &run->program), a), run->program.channel_count);
+    listing_print(out, "%-28s %.3E FLOP/s\n", "model FLOP rate", f->flop_rate);
+    if (isnan(f->peak))
+        listing_print(out, "%-28s NOT MEASURED\n", "share of FMA peak");
+    else
+        listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n",
+            "share of FMA peak", f->share_of_peak, f->peak);
+    listing_print(out, "%-28s planned %s, held %s (largest rank)\n", "device memory",
+        bytes_text(f->planned, a), bytes_text(f->held, b));
+    listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
+}

@@ -1,0 +1,169 @@
+#include "command/run_state.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void path_of(const struct run *run, const char *name, struct text *path)
+{
+    text_add(path, "%s/%s", run->deck.output.directory, name);
+}
+
+static void rank_file_name(int rank, char name[32])
+{
+    snprintf(name, 32, "rank%05d.h5", rank);
+}
+
+void open_output(struct run *run)
+{
+    char name[32];
+    struct text path = { 0 };
+    rank_file_name(run->job.rank, name);
+    path_of(run, name, &path);
+    run->output = output_create(path.data, &run->card.facts);
+    text_free(&path);
+}
+
+void write_rank_file(struct run *run)
+{
+    size_t count;
+    const struct action_record *actions = pipeline_actions(run->pipeline, &count);
+    output_timings(run->output, actions, count, run->records, (size_t)run->steps);
+    output_finish(run->output);
+    job_barrier(&run->job);
+}
+
+static void write_links(struct run *run)
+{
+    char(*names)[32] = allocate((size_t)run->job.size, sizeof *names);
+    const char **files = allocate((size_t)run->job.size, sizeof *files);
+    for (int r = 0; r < run->job.size; r++) {
+        rank_file_name(r, names[r]);
+        files[r] = names[r];
+    }
+    const bool inputs = run->reporting.parameters;
+    const struct links links = { .layers = run->reporting.activations != DATA_NONE ||
+                                           run->reporting.gradients || run->reporting.parameters,
+        .input_rank = inputs ? run->program.rank_of[0] : -1,
+        .target_rank = inputs ? run->program.rank_of[run->program.chunks - 1] : -1 };
+    struct text path = { 0 };
+    path_of(run, "run.h5", &path);
+    output_write_links(path.data, &run->card.facts, files, &links);
+    text_free(&path);
+    free(files);
+    free(names);
+}
+
+static void write_timeline(struct run *run)
+{
+    struct rank_trace *traces = allocate((size_t)run->job.size, sizeof *traces);
+    for (int r = 0; r < run->job.size; r++) {
+        const size_t action = run->action_offsets[r] / sizeof(struct action_record),
+                     transfer = run->transfer_offsets[r] / sizeof(struct transfer_record);
+        traces[r] = (struct rank_trace){ .rank = r,
+            .actions = run->all_actions + action,
+            .action_count = run->action_offsets[r + 1] / sizeof(struct action_record) - action,
+            .transfers = run->all_transfers + transfer,
+            .transfer_count = run->transfer_offsets[r + 1] / sizeof(struct transfer_record) - transfer };
+    }
+    struct text path = { 0 };
+    path_of(run, "timeline.json", &path);
+    timeline_write(path.data, &run->card.facts, traces, run->job.size, run->program.channels,
+        run->program.channel_count);
+    text_free(&path);
+    free(traces);
+}
+
+void write_run_files(struct run *run)
+{
+    if (run->job.rank == 0) {
+        struct text path = { 0 };
+        path_of(run, "digest.txt", &path);
+        digest_file_write(path.data, &run->card.facts, run->all_digests, run->digest_count);
+        text_free(&path);
+        write_links(run);
+        if (run->deck.output.timeline) write_timeline(run);
+    }
+    atomic_fetch_add(&run->progress.count, 1);
+    job_barrier(&run->job);
+}
+
+void write_result(struct run *run, enum verdict verdict, int code)
+{
+    const int ranks = run->job.size;
+    char(*names)[32] = allocate((size_t)ranks + 5, sizeof *names);
+    const char **files = allocate((size_t)ranks + 5, sizeof *files);
+    int count = 0;
+    for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
+    static const char *const others[] = { "run.h5", "digest.txt", "listing.txt", "result.json",
+        "timeline.json" };
+    for (int i = 0; i < (run->deck.output.timeline ? 5 : 4); i++)
+        snprintf(names[count++], sizeof *names, "%s", others[i]);
+    for (int i = 0; i < count; i++) files[i] = names[i];
+
+    const bool finished = run->all_records != NULL;
+    float *loss = allocate((size_t)run->steps, sizeof *loss);
+    const int last = run->program.rank_of[run->program.chunks - 1];
+    for (int s = 0; s < run->steps && finished; s++)
+        loss[s] = run->all_records[(size_t)last * (size_t)run->steps + (size_t)s].loss;
+    const struct figures *f = &run->figures;
+    const struct figure figures[] = {
+        { "fom_tokens_per_second", f->fom },
+        { "median_step_seconds", f->step.median },
+        { "min_step_seconds", f->step.min },
+        { "p95_step_seconds", f->step.p95 },
+        { "predicted_step_seconds", run->makespan },
+        { "exposed_seconds", f->exposed },
+        { "bubble_over_ideal", f->bubble_over_ideal },
+        { "bubble_of_step", f->bubble_of_step },
+        { "flop_per_second", f->flop_rate },
+        { "share_of_fma_peak", f->share_of_peak },
+        { "planned_bytes_largest_rank", f->planned },
+        { "held_bytes_largest_rank", f->held },
+        { "recorded_step_seconds", run->recorded_seconds },
+    };
+    struct text path = { 0 };
+    path_of(run, "result.json", &path);
+    const struct result result = { .facts = &run->card.facts,
+        .verdict = verdict_text[verdict],
+        .exit_code = code,
+        .injected = run->words.inject,
+        .figures = figures,
+        .figure_count = finished ? (int)(sizeof figures / sizeof *figures) : 0,
+        .step_seconds = run->step_seconds,
+        .steps = finished ? (int)run->deck.run.steps : 0,
+        .loss = loss,
+        .losses = finished ? run->steps : 0,
+        .files = files,
+        .file_count = count };
+    result_write(path.data, &result);
+    text_free(&path);
+    free(loss);
+    free(files);
+    free(names);
+}
+
+int conclude(struct run *run)
+{
+    int code = EXIT_DONE;
+    if (run->job.rank == 0) {
+        struct text explanation = { 0 };
+        bool asked;
+        const enum verdict verdict =
+            setup_verify(&run->deck, &run->card, run->all_digests, run->digest_count, &explanation, &asked);
+        code = verdict == UNSUCCESSFUL             ? EXIT_WRONG
+               : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
+                                                   : EXIT_DONE;
+        listing_banner(&run->listing, "verification");
+        listing_block(&run->listing, explanation.data);
+        listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);
+        text_free(&explanation);
+        struct text path = { 0 };
+        path_of(run, "listing.txt", &path);
+        write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
+        text_free(&path);
+        write_result(run, verdict, code);
+    }
+    job_broadcast(&run->job, &code, sizeof code, 0);
+    return code;
+}

@@ -1,0 +1,120 @@
+#include "command/run_state.h"
+#include "command/show.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* All ranks' places on all ranks, this rank's being *mine. */
+static void exchange_places(struct run *run, const struct place *mine)
+{
+    struct place *gathered = job_gather(&run->job, mine, sizeof *mine, NULL, NULL);
+    if (!run->places) run->places = allocate((size_t)run->job.size, sizeof *run->places);
+    if (gathered) memcpy(run->places, gathered, (size_t)run->job.size * sizeof *run->places);
+    free(gathered);
+    job_broadcast(&run->job, run->places, (size_t)run->job.size * sizeof *run->places, 0);
+}
+
+/* Threads of a rank where neither the deck nor OMP_NUM_THREADS says: its mask's CPUs, shared with the ranks
+ * that have the same mask. */
+static int fair_threads(const struct run *run)
+{
+    const struct place *mine = &run->places[run->job.rank];
+    int sharing = 0;
+    for (int r = 0; r < run->job.size; r++)
+        sharing +=
+            strcmp(run->places[r].host, mine->host) == 0 && CPU_EQUAL(&run->places[r].cpus, &mine->cpus);
+    const int threads = CPU_COUNT(&mine->cpus) / (sharing > 0 ? sharing : 1);
+    return threads > 0 ? threads : 1;
+}
+
+static bool host_oversubscribed(const struct run *run, const char *host)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    int threads = 0;
+    for (int r = 0; r < run->job.size; r++)
+        if (strcmp(run->places[r].host, host) == 0) {
+            CPU_OR(&all, &all, &run->places[r].cpus);
+            threads += run->places[r].threads;
+        }
+    return threads > CPU_COUNT(&all);
+}
+
+void share_processors(struct run *run)
+{
+    struct place mine = { .planned = (double)run->planned.total };
+    snprintf(mine.host, sizeof mine.host, "%s", run->job.host);
+    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
+    exchange_places(run, &mine);
+    const char *asked = getenv("OMP_NUM_THREADS");
+    run->threads = run->deck.run.threads > 0  ? (int)run->deck.run.threads
+                   : asked && atoi(asked) > 0 ? atoi(asked)
+                                              : fair_threads(run);
+    mine.threads = run->threads;
+    exchange_places(run, &mine);
+    for (int r = 0; r < run->job.size; r++) {
+        run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
+        if (strcmp(run->places[r].host, mine.host) == 0) run->planned_on_host += run->places[r].planned;
+    }
+}
+
+void prepare_directory(struct run *run)
+{
+    if (run->job.rank == 0) directory_prepare(run->deck.output.directory, "result.json");
+    identity_card_fill(&run->card, &run->deck, &run->model, "run", run->job.library);
+    job_broadcast(&run->job, run->card.run_id, sizeof run->card.run_id, 0);
+    struct facts *facts = &run->card.facts;
+    facts->host = run->job.host;
+    facts->device = run->device->name;
+    facts->ranks = run->job.size;
+    facts->rank = run->job.rank;
+    facts->chunks_per_rank = (int)run->deck.pipeline.chunks_per_rank;
+    facts->threads = run->threads;
+    facts->rank_of_layer = run->rank_of_layer;
+    struct place mine = run->places[run->job.rank];
+    snprintf(mine.device, sizeof mine.device, "%s", run->device->name);
+    exchange_places(run, &mine);
+    run->listing.speaks = run->job.rank == 0;
+    if (run->job.rank == 0) write_result(run, NOT_PERFORMED, EXIT_FAILED);
+}
+
+void print_head(struct run *run)
+{
+    struct listing *out = &run->listing;
+    if (!out->speaks) return;
+    char a[32];
+    listing_print(
+        out, "Pipeleaf %s (%s): run of %s\n", pipeleaf_version, pipeleaf_commit, run->words.deck_path);
+    listing_print(out, "run id    %s\ncompiler  %s\nlibraries %s\n", run->card.run_id,
+        run->card.facts.compiler, run->card.libraries.data);
+    if (run->injection.active) listing_print(out, "INJECTED  %s\n", run->words.inject);
+    listing_banner(out, "effective deck");
+    listing_block(out, run->card.deck.data);
+
+    listing_banner(out, "ranks");
+    listing_print(out, "%6s %-20s %7s %12s  %-24s %s\n", "rank", "host", "threads", "planned",
+        "layers (from 1)", "device");
+    for (int r = 0; r < run->job.size; r++) {
+        struct text layers = { 0 };
+        show_layers(&run->partition, &run->program, r, &layers);
+        listing_print(out, "%6d %-20.20s %7d %12s  %-24s %s\n", r, run->places[r].host,
+            run->places[r].threads, bytes_text(run->places[r].planned, a), layers.data,
+            run->places[r].device);
+        text_free(&layers);
+    }
+    if (run->oversubscribed)
+        listing_print(out, "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of "
+                           "peak are NOT MEASURED\n");
+
+    listing_banner(out, "plan");
+    const struct memory_plan *plan = &run->planned;
+    show_schedule(out, &run->deck, &run->model, &run->partition, &run->program);
+    listing_print(out, "%-28s %d of %s (rank 0)\n", "activation slots", plan->slot_count,
+        bytes_text((double)plan->slot_bytes, a));
+    listing_print(out, "%-28s %s (rank 0)\n", "channel buffers", bytes_text((double)plan->buffers, a));
+    listing_print(out, "%-28s %s\n", "overlap", run->deck.pipeline.overlap ? "on" : "off");
+    listing_print(out, "%-28s %d warm-up, %d timed, 1 recorded (step %d)\n", "steps",
+        (int)run->deck.run.warmup_steps, (int)run->deck.run.steps, run->steps);
+}

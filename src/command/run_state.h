@@ -1,0 +1,93 @@
+/* The state of `pipeleaf run`, and its phases before (run_head.c) and after the steps (run_figures.c,
+ * run_files.c). */
+#pragma once
+#include "command/setup.h"
+#include <sched.h>
+
+/* What is measured over the timed steps, on rank 0. NaN: not measured. */
+struct figures {
+    struct spread step; /* seconds, of the slowest rank */
+    double fom;         /* tokens/s at the median step */
+    double busy;        /* mean over ranks of the compute time in a step */
+    double exposed;     /* median step less the simulated makespan, not below 0; seconds */
+    double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included */
+    double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks */
+    double planned, held;                     /* device bytes of the largest rank */
+};
+
+/* Where a rank is and what it has there: known of all ranks on all ranks. */
+struct place {
+    char host[128], device[160];
+    cpu_set_t cpus;
+    int threads;
+    double planned; /* device bytes */
+};
+
+struct run {
+    struct job job;
+    struct words words;
+    struct deck deck;
+    struct model model;
+    struct reporting reporting;
+    struct injection injection;
+    int steps; /* all of them; the last is the recorded one */
+    struct partition partition;
+    int *rank_of_layer; /* [layers], owned */
+    struct program program;
+    struct memory_plan planned;
+
+    struct place *places;   /* [size], owned */
+    int threads;            /* this rank's */
+    double planned_on_host; /* device bytes of all ranks of this host */
+    bool oversubscribed;    /* some host has more threads than CPUs in its ranks' affinity masks */
+    struct device *device;
+    double peak; /* FLOP/s of this rank, NaN: not measured */
+    struct channels *channels;
+    struct identity_card card;
+    struct listing listing;
+
+    struct progress progress;
+    struct watchdog *watchdog;
+    struct pipeline *pipeline;
+    struct output *output;
+    struct step_record *records; /* [steps] of this rank */
+    double recorded_seconds;
+    size_t held;
+    double clock_before, clock_before_at, clock_after, clock_after_at;
+
+    /* On rank 0, after gather_run; owned. */
+    struct step_record *all_records; /* [size][steps] */
+    struct action_record *all_actions;
+    size_t *action_offsets; /* [size + 1] bytes */
+    struct transfer_record *all_transfers;
+    size_t *transfer_offsets;
+    struct tensor_digest *all_digests;
+    size_t digest_count;
+    double *step_seconds; /* [timed steps], max over ranks; on all ranks */
+    double makespan; /* of the same program with free messages and the measured compute times; on all ranks;
+                        seconds */
+    struct figures figures;
+};
+
+/* Threads and CPUs of this rank, by its affinity mask and those of its neighbours on the host. */
+void share_processors(struct run *run);
+/* Removes what an earlier run left, and lists at once, as NOT PERFORMED, what this one will write: so that
+   even if it dies the next run knows what to remove. */
+void prepare_directory(struct run *run);
+void write_result(struct run *run, enum verdict verdict, int code);
+void print_head(struct run *run);
+void open_output(struct run *run);
+
+/* Fails the job where the executed trace is not the planned program. */
+void check_trace(struct run *run);
+void write_rank_file(struct run *run);
+/* Brings to rank 0 what it reports on, times put on rank 0's clock, and works out step times, the simulated
+ * makespan and every step's exposed communication. */
+void gather_run(struct run *run);
+void gather_free(struct run *run);
+void print_figures(struct run *run);
+/* digest.txt, run.h5, timeline.json. */
+void write_run_files(struct run *run);
+/* Verifies, prints the last lines, writes listing.txt and result.json; the exit code is the same on all
+ * ranks. */
+int conclude(struct run *run);

@@ -1,0 +1,60 @@
+/* What the commands share: from a deck to the model, its partition, the schedule and the checked program. */
+#pragma once
+#include "channel/job.h"
+#include "deck/deck.h"
+#include "run/pipeline.h"
+#include "run/reference.h"
+#include "report/listing.h"
+#include "report/result.h"
+
+/* The words after the command: DECK, overrides, and --inject TEXT where allowed. */
+struct words {
+    const char *deck_path;
+    char **overrides; /* owned array of borrowed words */
+    int override_count;
+    const char *inject; /* or NULL */
+};
+/* False with one line in *error. */
+bool words_parse(int count, char **word, bool may_inject, struct words *words, struct text *error);
+void words_free(struct words *words);
+
+/* Reads, overrides and checks the deck, mpi_size as in deck_check. */
+bool setup_deck(
+    struct deck *deck, const struct words *words, const struct text *text, int mpi_size, struct text *error);
+
+struct model setup_model(const struct deck *deck);
+struct reporting setup_reporting(const struct deck *deck);
+int setup_steps(const struct deck *deck); /* all: warm-up, timed, recorded; the last is the recorded one */
+struct device_request setup_device(
+    const struct deck *deck, const struct model *model, int threads, int local_rank);
+struct partition setup_partition(const struct deck *deck, int ranks);
+
+/* The schedule, lowered and proved. */
+bool setup_program(const struct deck *deck, int ranks, struct program *program, struct text *error);
+
+/* "step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3" against this model and these
+ * steps. */
+bool setup_injection(
+    const char *text, const struct model *model, int steps, struct injection *injection, struct text *error);
+
+/* Device bytes of this process's share, against the memory that this host has: false with one line where it
+ * cannot fit. */
+bool setup_fits(double bytes_on_host, const char *what, struct text *error);
+
+/* What both files and listing say of this process. Owns its strings. */
+struct identity_card {
+    struct facts facts;
+    struct text deck, libraries, cpus;
+    char deck_sha256[65], identity[65], run_id[80];
+};
+void identity_card_fill(struct identity_card *card, const struct deck *deck, const struct model *model,
+    const char *kind, const char *mpi_library);
+void identity_card_free(struct identity_card *card);
+
+/* CPUs of this process's affinity mask, as "0-3,8". */
+int cpus_text(struct text *text);
+
+/* The verdict of a run against what &verify names. *asked: a verification was asked for by name. Explanation
+ * appended to *out. */
+enum verdict setup_verify(const struct deck *deck, const struct identity_card *card,
+    const struct tensor_digest *lines, size_t count, struct text *out, bool *asked);

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# What a user sees: the commands, their exit codes, last lines, files. One statement a function; `commands.sh NAME` checks one.
+# Environment: PIPELEAF_LAUNCH ("mpiexec -n"), PIPELEAF (the folder of the programs), PIPELEAF_SOURCE (the source tree).
+set -uo pipefail
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipeleaf-commands.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$PIPELEAF_SOURCE" || exit 1
+facts=0 false=0
+
+check() { # text, command...
+    local text=$1
+    shift
+    facts=$((facts + 1))
+    if ! "$@"; then
+        false=$((false + 1))
+        printf 'false: %s (%s)\n' "$text" "$*"
+        tail -n 25 "$work/output" 2>/dev/null | sed 's/^/    /'
+    fi
+}
+launch() { # ranks, words...; output in $work/output, exit code in $code
+    local ranks=$1
+    shift
+    # shellcheck disable=SC2086
+    $PIPELEAF_LAUNCH "$ranks" "$PIPELEAF/pipeleaf" "$@" >"$work/output" 2>&1
+    code=$?
+}
+single() { # words...
+    "$PIPELEAF/pipeleaf" "$@" >"$work/output" 2>&1
+    code=$?
+}
+validate() {
+    "$PIPELEAF/pipeleaf-validate" "$@" >"$work/output" 2>&1
+    code=$?
+}
+fails() { [ "$code" != 0 ]; }
+exits() { [ "$code" = "$1" ] || { echo "    exit code $code, not $1"; return 1; }; }
+says() { grep -qF -- "$1" "$work/output"; }
+says_not() { ! grep -qF -- "$1" "$work/output"; }
+verdict_is() { [ "$(grep '^VERIFICATION = ' "$work/output")" = "VERIFICATION = $1" ]; } # the launcher may say more after it
+two_last_lines() { # the fixed shape of the listing's end, in listing.txt $1 with verdict $2
+    [ "$(tail -n 1 "$1")" = "VERIFICATION = $2" ] && tail -n 2 "$1" | head -n 1 | grep -Eqx 'FOM = ([0-9]\.[0-9]{6}E[+-][0-9]{2} tokens/s|NOT MEASURED)'
+}
+one_error_line() { [ "$(grep -c '^pipeleaf: error:' "$work/output")" = 1 ]; }
+errors_with() { one_error_line && grep '^pipeleaf: error:' "$work/output" | grep -qF -- "$1"; }
+
+run_and_reference_agree() {
+    single reference input/tiny.nml output.directory="$work/tiny"
+    check "the reference is done" exits 0
+    launch 4 run input/tiny.nml output.directory="$work/tiny" verify.against="$work/tiny"
+    check "the run is verified" exits 0
+    check "the listing ends in its fixed shape" two_last_lines "$work/tiny/listing.txt" SUCCESSFUL
+    check "all gradient tensors were compared" says "96 of 96"
+    for pair in "tiny" "tiny tiny" "tiny/digest.txt tiny/reference.digest" "tiny/run.h5 tiny/reference.h5" "tiny tiny/reference.digest" "tiny/digest.txt tiny/reference.h5"; do
+        # shellcheck disable=SC2086
+        (cd "$work" && "$PIPELEAF/pipeleaf-validate" $pair) >"$work/output" 2>&1
+        code=$?
+        check "pipeleaf-validate $pair passes" exits 0
+        check "pipeleaf-validate $pair says so last" verdict_is "SUCCESSFUL"
+    done
+    if command -v h5diff >/dev/null; then
+        check "h5diff finds the files equal" h5diff --follow-symlinks "$work/tiny/run.h5" "$work/tiny/reference.h5" /layers
+    fi
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/tiny" verify.against=none
+    check "a run at p=2 after one at p=4 is done" exits 0
+    check "the rank files of the earlier run are gone" test ! -e "$work/tiny/rank00003.h5"
+    check "the reference's files are still there" test -e "$work/tiny/reference.h5"
+    check "nothing half-written is left" test -z "$(find "$work/tiny" -name '*.part')"
+}
+
+shipped_digests_hold() {
+    for p in 1 2 3 4; do
+        launch "$p" run input/tiny.nml pipeline.ranks="$p" output.directory="$work/out" output.activations=digest output.gradients=digest
+        check "tiny at p=$p has the shipped digests" exits 0
+        check "tiny at p=$p says so" verdict_is "SUCCESSFUL"
+    done
+    for set in avx512 avx2 generic; do
+        export PIPELEAF_INSTRUCTION_SET=$set
+        launch 1 run input/tiny.nml pipeline.ranks=1 run.threads=1 output.directory="$work/out" output.activations=digest output.gradients=digest
+        unset PIPELEAF_INSTRUCTION_SET
+        if says "PIPELEAF_INSTRUCTION_SET"; then
+            echo "$set: not on this CPU"
+        else
+            check "tiny on $set has the shipped digests" verdict_is "SUCCESSFUL"
+        fi
+    done
+    launch 4 run input/tiny.nml batch.microbatches=4 batch.microbatch_size=4 output.directory="$work/out" output.activations=digest output.gradients=digest
+    check "another split of the same sequences has the shipped digests" verdict_is "SUCCESSFUL"
+    launch 3 run input/uneven.nml output.directory="$work/out" output.activations=digest output.gradients=digest
+    check "uneven (p=3, v=3) has the shipped digests" verdict_is "SUCCESSFUL"
+    launch 4 run input/textbook.nml output.directory="$work/out" output.activations=digest output.gradients=digest
+    check "textbook has the shipped digests" verdict_is "SUCCESSFUL"
+    launch 4 run input/tiny.nml run.seed=1 output.directory="$work/out" output.activations=digest output.gradients=digest
+    check "another seed has no shipped digests and is not verified" verdict_is "NOT PERFORMED"
+    check "which is no failure, since nothing was asked for by name" exits 0
+}
+
+a_flipped_bit_is_found() {
+    single reference input/tiny.nml output.directory="$work/tiny" verify.steps=all
+    launch 4 run input/tiny.nml output.directory="$work/tiny" verify.against="$work/tiny" --inject step=5,layer=3,microbatch=7,tensor=gradients/mlp.up.weight,element=77,bit=3
+    check "the verdict is UNSUCCESSFUL" verdict_is "UNSUCCESSFUL"
+    check "the exit code is 2" exits 2
+    check "the listing says INJECTED" says "INJECTED"
+    check "the tensor is named" says "layers/0003/gradients/mlp.up.weight"
+    check "the element is named" says "77"
+    check "the flipped bit is the XOR" says "00000008"
+    check "listing.txt says so too" two_last_lines "$work/tiny/listing.txt" UNSUCCESSFUL
+    validate "$work/tiny"
+    check "pipeleaf-validate finds it as well" exits 2
+    validate "$work/tiny/digest.txt" "$work/tiny/reference.digest"
+    check "by digests alone too" exits 2
+    check "digests alone name the tensor" says "layers/0003/gradients/mlp.up.weight"
+    check "digests alone name the element" says "77"
+    launch 4 run input/tiny.nml output.directory="$work/tiny" verify.against="$work/tiny/reference.digest" --inject step=2,layer=3,microbatch=5,tensor=activation,element=77,bit=30
+    check "a flipped activation in a timed step is found" exits 2
+    check "at the place it was put" says "layers/0003/activations/0005"
+    check "in the step it was put" says "step 2"
+}
+
+verdicts_are_never_given_for_nothing() {
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/out" verify.against="$work/nothing"
+    check "a reference that is not there: NOT PERFORMED" verdict_is "NOT PERFORMED"
+    check "asked for by name: exit 3" exits 3
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/out" output.gradients=none verify.against=reference
+    check "no gradients: never SUCCESSFUL" says_not "VERIFICATION = SUCCESSFUL"
+    check "no gradients: exit 3" exits 3
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/out"
+    rm -f "$work/out/rank00001.h5"
+    single reference input/tiny.nml output.directory="$work/out"
+    validate "$work/out"
+    check "a missing rank file: never SUCCESSFUL" says_not "VERIFICATION = SUCCESSFUL"
+    check "a missing rank file: not exit 0" fails
+}
+
+refusals_are_one_line() {
+    launch 3 run input/tiny.nml output.directory="$work/out"
+    check "ranks=4 on 3 processes: exit 1" exits 1
+    check "ranks=4 on 3 processes: one line with rule and values" errors_with "ranks"
+    launch 2 run input/tiny.nml pipeline.ranks=2 model.hiden=64
+    check "an unknown name suggests the nearest" errors_with "hidden"
+    launch 2 run "$work/no.nml"
+    check "a missing deck is named" errors_with "$work/no.nml"
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory=/proc/nothing
+    check "a directory that cannot be made: exit 1" exits 1
+    launch 2 run input/tiny.nml pipeline.ranks=2 --inject step=1,layer=99,microbatch=0,tensor=activation,element=0,bit=0
+    check "an injection outside the model gives the nearest legal value" errors_with "nearest is 7"
+    launch 2 run input/tiny.nml pipeline.ranks=2 run.device=cuda
+    check "device cuda without CUDA" exits 1
+    single plan input/tiny.nml pipeline.schedule=gpipe
+    check "gpipe with v=2 names interleaved-1f1b" errors_with "interleaved-1f1b"
+    single reference
+    check "reference without a deck" errors_with "deck"
+    single frobnicate
+    check "an unknown command" errors_with "unknown command"
+    single run
+    check "run without a deck" errors_with "deck"
+}
+
+a_stopped_rank_ends_the_job() {
+    mkfifo "$work/pipe"
+    local start
+    start=$(date +%s)
+    # shellcheck disable=SC2086
+    $PIPELEAF_LAUNCH 3 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=3 run.steps=200000 run.timeout=2.0 output.activations=none output.gradients=none output.directory="$work/hang" >"$work/output" 2>&1 &
+    local launcher=$!
+    local victim=
+    for _ in $(seq 100); do
+        victim=$(pgrep -f "output.directory=$work/hang" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
+        if [ -n "$victim" ] && grep -q '^-- plan' "$work/output"; then break; fi
+        sleep 0.1
+    done
+    sleep 1
+    kill -STOP "$victim"
+    wait "$launcher"
+    code=$?
+    kill -KILL "$victim" 2>/dev/null
+    check "the job ends with exit 4" exits 4
+    check "a rank says what it waited for" says "last done"
+    check "within the timeout and little more" test $(($(date +%s) - start)) -lt 30
+    check "no file bears a final name" test -z "$(find "$work/hang" -name 'rank*.h5' -o -name digest.txt -o -name listing.txt)"
+    check "result.json says that nothing was verified" grep -q '"verification": "NOT PERFORMED"' "$work/hang/result.json"
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/hang"
+    check "the next run in that directory removes what was left" test -z "$(find "$work/hang" -name '*.part' -o -name rank00002.h5)"
+    check "and is verified" verdict_is SUCCESSFUL
+}
+
+a_killed_rank_ends_the_job() {
+    # shellcheck disable=SC2086
+    $PIPELEAF_LAUNCH 3 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=3 run.steps=200000 output.activations=none output.gradients=none output.directory="$work/kill" >"$work/output" 2>&1 &
+    local launcher=$! victim=
+    for _ in $(seq 100); do
+        victim=$(pgrep -f "output.directory=$work/kill" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
+        if [ -n "$victim" ] && grep -q '^-- plan' "$work/output"; then break; fi
+        sleep 0.1
+    done
+    kill -KILL "$victim"
+    wait "$launcher"
+    code=$?
+    check "the job fails" fails
+    sleep 0.5
+    check "no rank is left" test -z "$(pgrep -f "output.directory=$work/kill")"
+}
+
+plan_needs_no_launch() {
+    single plan input/textbook.nml
+    check "plan is done" exits 0
+    for layers in "1-4 17-20" "5-8 21-24" "9-12 25-28" "13-16 29-32"; do check "a rank holds layers $layers" says "$layers"; done
+    for deck in 13b 175b 120b tiny small uneven; do
+        single plan "input/$deck.nml"
+        check "plan of $deck" exits 0
+    done
+    single deck input/tiny.nml
+    cp "$work/output" "$work/effective.nml"
+    single deck "$work/effective.nml"
+    check "the effective deck is a deck and reads to itself" cmp -s "$work/output" "$work/effective.nml"
+    single --help
+    for command in run reference plan deck; do check "help names $command" says "pipeleaf $command"; done
+}
+
+gradients_are_those_of_autograd() {
+    launch 3 run input/uneven.nml output.directory="$work/out" output.parameters=full output.activations=full output.gradients=full
+    check "uneven runs" exits 0
+    /usr/bin/python3 validate/run/compare_torch.py "$work/out" >"$work/output" 2>&1
+    code=$?
+    if [ "$code" = 77 ]; then cat "$work/output"; exit 77; fi
+    check "uneven: gradients are those of PyTorch in float64" exits 0
+    grep compared "$work/output"
+    launch 2 run input/tiny.nml pipeline.ranks=2 model.hidden=512 model.heads=8 batch.microbatches=2 batch.microbatch_size=1 output.directory="$work/out" output.parameters=full
+    /usr/bin/python3 validate/run/compare_torch.py "$work/out" >"$work/output" 2>&1
+    code=$?
+    check "hidden 512, depth 8: gradients are those of PyTorch in float64" exits 0
+    grep compared "$work/output"
+}
+
+"$1"
+echo "$facts facts checked, $false false"
+[ "$facts" -gt 0 ] && [ "$false" = 0 ]
