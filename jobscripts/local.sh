@@ -58,6 +58,7 @@ find_missing() { # $1: run or test
         need qemu-user has_command qemu-aarch64
         need clang has_command clang
         need shellcheck has_command shellcheck
+        need python3-venv has_python ensurepip
     fi
 }
 
@@ -91,11 +92,20 @@ provide_cmake() {
     python3 -m venv "$tools" && "$tools/bin/pip" --quiet install 'cmake>=3.25'
 }
 
+# f90nml, which Debian has not, from PyPI into build/python: the test that uses it is skipped without it.
+provide_f90nml() {
+    local python=$root/build/python
+    [ -x "$python/bin/python" ] || /usr/bin/python3 -m venv --system-site-packages "$python" >/dev/null 2>&1 || return 0
+    "$python/bin/python" -c 'import f90nml' 2>/dev/null || "$python/bin/pip" --quiet install f90nml || return 0
+    options+=("-DPIPELEAF_PYTHON=$python/bin/python")
+}
+
 # --- build ----------------------------------------------------------------------------------------------------------
 build_all() { # $1: ON builds the tests too
     provide_cmake
     say "building in $build"
     local options=(-DCMAKE_BUILD_TYPE=Release "-DPIPELEAF_TESTS=$1")
+    if [ "$1" = ON ]; then provide_f90nml; fi
     if [ "${CI:-}" = true ]; then options+=(-DPIPELEAF_WERROR=ON); fi
     if ! cmake -S "$root" -B "$build" "${options[@]}" >"$root/build/configure.log" 2>&1; then
         cat "$root/build/configure.log" >&2

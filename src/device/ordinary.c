@@ -4,8 +4,9 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, HUGE_PAGE = 2 << 20 };
 
 struct event {
     double seconds;
@@ -32,14 +33,25 @@ static void zero(struct device *device, void *memory, size_t bytes)
     }
 }
 
+void *ordinary_block(size_t bytes)
+{
+    const size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+    const size_t rounded = bytes + (alignment - bytes % alignment) % alignment;
+    void *block = rounded >= bytes ? aligned_alloc(alignment, rounded ? rounded : alignment) : NULL;
+#if defined(MADV_HUGEPAGE)
+    if (block && alignment == HUGE_PAGE)
+        (void)madvise(block, rounded, MADV_HUGEPAGE); /* advice: may be refused */
+#endif
+    return block;
+}
+
 /* Zeroed, its pages first touched by the threads that will use them. The size lies in front, in a block of
  * its own. */
 static void *allocate_memory(struct device *device, size_t bytes)
 {
     const size_t rounded = bytes + (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;
-    char *block = rounded < SIZE_MAX - ALIGNMENT && rounded >= bytes
-                      ? aligned_alloc(ALIGNMENT, rounded + ALIGNMENT)
-                      : NULL;
+    char *block =
+        rounded < SIZE_MAX - ALIGNMENT && rounded >= bytes ? ordinary_block(rounded + ALIGNMENT) : NULL;
     if (!block) fail("device '%s': out of memory: %zu bytes", device->kind, bytes);
     memcpy(block, &bytes, sizeof bytes);
     zero(device, block + ALIGNMENT, rounded);

@@ -221,7 +221,7 @@ static float *floats(size_t a, size_t b)
 {
     const size_t bytes =
         checked_product(checked_product(a, b, "scratch memory"), sizeof(float), "scratch memory");
-    float *memory = aligned_alloc(256, bytes / 256 * 256 + 256);
+    float *memory = ordinary_block(bytes);
     if (!memory) fail("out of memory: %zu bytes of scratch memory", bytes);
     return memory;
 }

@@ -12,7 +12,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* TILE_ROWS is as large as the accumulators, two registers of the right operand and one of the left allow. */
+/* As many accumulators as leave registers for a row of the right operand and one element of the left; wide
+   rather than tall, for it is the left operand that comes from the second cache. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define TILE_ROWS 8

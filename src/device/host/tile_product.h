@@ -17,14 +17,15 @@
 #elif TILE_ROWS == 6
 #define TILE_ROWS_(v, INSTANCE)                                                                              \
     TILE_CASE_(1, v, INSTANCE)                                                                               \
-    TILE_CASE_(2, v, INSTANCE) TILE_CASE_(3, v, INSTANCE) TILE_CASE_(4, v, INSTANCE)                         \
-        TILE_CASE_(5, v, INSTANCE) TILE_CASE_(6, v, INSTANCE)
+    TILE_CASE_(2, v, INSTANCE)                                                                               \
+    TILE_CASE_(3, v, INSTANCE) TILE_CASE_(4, v, INSTANCE) TILE_CASE_(5, v, INSTANCE)                         \
+        TILE_CASE_(6, v, INSTANCE)
 #elif TILE_ROWS == 8
 #define TILE_ROWS_(v, INSTANCE)                                                                              \
     TILE_CASE_(1, v, INSTANCE)                                                                               \
-    TILE_CASE_(2, v, INSTANCE) TILE_CASE_(3, v, INSTANCE) TILE_CASE_(4, v, INSTANCE)                         \
-        TILE_CASE_(5, v, INSTANCE) TILE_CASE_(6, v, INSTANCE) TILE_CASE_(7, v, INSTANCE)                     \
-            TILE_CASE_(8, v, INSTANCE)
+    TILE_CASE_(2, v, INSTANCE)                                                                               \
+    TILE_CASE_(3, v, INSTANCE) TILE_CASE_(4, v, INSTANCE) TILE_CASE_(5, v, INSTANCE)                         \
+        TILE_CASE_(6, v, INSTANCE) TILE_CASE_(7, v, INSTANCE) TILE_CASE_(8, v, INSTANCE)
 #endif
 #if TILE_VECTORS == 2
 #define TILE_DISPATCH(rows, vectors, INSTANCE)                                                               \
