@@ -22,8 +22,7 @@ size_t channels_bytes(const struct channel_plan *plan, int count, int rank, size
     return checked_product(buffers, message_bytes, "channel buffers");
 }
 
-/* Open and close
- * --------------------------------------------------------------------------------------------------- */
+/* --- Open and close --- */
 
 static const struct transport *const transports[] = { &transport_mpi };
 
@@ -95,8 +94,7 @@ void channels_close(struct channels *channels)
     free(channels);
 }
 
-/* Within a step
- * ------------------------------------------------------------------------------------------------------ */
+/* --- Within a step --- */
 
 static const struct channel_ends *ends_of(const struct channels *channels, int channel)
 {

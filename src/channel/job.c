@@ -14,8 +14,7 @@
 enum { GATHER_TAG = 1, CLOCK_TAG = 2 };
 size_t job_piece = (size_t)1 << 30;
 
-/* The lock
- * ------------------------------------------------------------------------------------------------------- */
+/* --- The lock --- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool lock_is_ours; /* so that a failure inside a locked call can still reach MPI_Abort */
@@ -49,8 +48,7 @@ void nap(double seconds)
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &time, &time) == EINTR) continue;
 }
 
-/* Failure
- * -------------------------------------------------------------------------------------------------------- */
+/* --- Failure --- */
 
 void mpi_result(int code, const char *call, const char *file, int line)
 {
@@ -86,8 +84,7 @@ void job_abort(int code)
     _exit(code);
 }
 
-/* Start and end
- * -------------------------------------------------------------------------------------------------- */
+/* --- Start and end --- */
 
 /* What the launcher says of the number of ranks, in the names that launchers use. Slurm's SLURM_NTASKS is not
    among them: a batch script has it too, and runs once. SLURM_STEP_NUM_TASKS is set by srun alone. */
@@ -176,8 +173,7 @@ MPI_Comm job_duplicate(struct job *job)
     return duplicate;
 }
 
-/* What all ranks do together
- * ------------------------------------------------------------------------------------- */
+/* --- What all ranks do together --- */
 
 void job_complete(MPI_Request *request)
 {

@@ -64,8 +64,7 @@ static struct mpi *mpi_of(const struct channels *channels)
     return channels->state;
 }
 
-/* The communication thread
- * --------------------------------------------------------------------------------------------- */
+/* --- The communication thread --- */
 
 static void start_transfer(struct mpi *mpi, struct spot *spot)
 {
@@ -190,8 +189,7 @@ static void *communicate(void *argument)
     return NULL;
 }
 
-/* The compute thread
- * --------------------------------------------------------------------------------------------------- */
+/* --- The compute thread --- */
 
 static void post(struct mpi *mpi, struct spot *spot)
 {
@@ -251,8 +249,7 @@ static void mpi_finish_step(struct channels *channels)
     if (mpi_of(channels)->spot_count) await(mpi_of(channels), NULL);
 }
 
-/* Open and close
- * ------------------------------------------------------------------------------------------------------- */
+/* --- Open and close --- */
 
 /* What a sender thinks of a channel, so that ranks with different plans do not get far. */
 struct greeting {

@@ -48,8 +48,7 @@ struct watchdog {
         up; /* other ranks: the talk with rank 0; `sending` carries the report, `receiving` the answer */
 };
 
-/* The talk: reports to rank 0, answers from it. Under the lock; nothing here waits
- * ---------------------------------- */
+/* --- The talk: reports to rank 0, answers from it. Under the lock; nothing here waits --- */
 
 static bool is_done(MPI_Request *request)
 {
@@ -135,8 +134,7 @@ static bool talk(struct watchdog *w, bool closing)
     return over;
 }
 
-/* The judgement
- * ---------------------------------------------------------------------------------------------------- */
+/* --- The judgement --- */
 
 /* By write(2): whoever hangs may hold the lock of stderr. */
 static void print_stop(const struct watchdog *w, double quiet, const char *why)
@@ -219,8 +217,7 @@ static void *watch(void *argument)
     return NULL;
 }
 
-/* Start and stop
- * --------------------------------------------------------------------------------------------------- */
+/* --- Start and stop --- */
 
 struct watchdog *watchdog_start(struct job *job, struct progress *progress, double timeout)
 {
