@@ -57,6 +57,7 @@ find_missing() { # $1: run or test
         need gcc-aarch64-linux-gnu has_command aarch64-linux-gnu-gcc
         need qemu-user has_command qemu-aarch64
         need clang has_command clang
+        need procps has_command pgrep
         need shellcheck has_command shellcheck
         need python3-venv has_python ensurepip
     fi
