@@ -111,16 +111,60 @@ static bool check_list(const struct deck *deck, struct text *error)
     return true;
 }
 
+/* What a schedule asks of the deck, where that is not "any number of chunks, no groups". */
+static const struct schedule_rule {
+    const char *name;
+    int64_t chunks_per_rank; /* 0: any */
+    const char *relative;    /* its nearest relative that takes any number */
+    bool has_groups;
+} schedule_rules[] = {
+    { "gpipe", 1, "looped-bfs", false },
+    { "1f1b", 1, "interleaved-1f1b", false },
+    { "zb-h1", 1, "interleaved-zb", false },
+    { "zb-v", 2, "interleaved-zb", false },
+    { "interleaved-1f1b", 0, NULL, true },
+    { "interleaved-zb", 0, NULL, true },
+};
+
+static const struct schedule_rule *rule_of(const char *schedule)
+{
+    static const struct schedule_rule none = { NULL, 0, NULL, false };
+    for (size_t i = 0; i < sizeof schedule_rules / sizeof *schedule_rules; i++)
+        if (is(schedule_rules[i].name, schedule)) return &schedule_rules[i];
+    return &none;
+}
+
+/* A schedule from a file, and a file for that schedule alone: one that is named and not read would mislead.
+ */
+static bool check_file(const struct deck *deck, struct text *error)
+{
+    const bool from_file = is(deck->pipeline.schedule, "file"),
+               named = !is(deck->pipeline.schedule_file, "none");
+    const bool older = !is(deck->pipeline.schedule_dialect, "current");
+    if (from_file && !named)
+        text_add(error,
+            "pipeline.schedule='file' must have pipeline.schedule_file='PATH', which is not given; "
+            "nearest pipeline.schedule='interleaved-1f1b'");
+    else if (!from_file && (named || older))
+        text_add(error,
+            "pipeline.%s='%s' is for pipeline.schedule='file', not '%s'; nearest pipeline.%s='%s'",
+            named ? "schedule_file" : "schedule_dialect",
+            named ? deck->pipeline.schedule_file : deck->pipeline.schedule_dialect, deck->pipeline.schedule,
+            named ? "schedule_file" : "schedule_dialect", named ? "none" : "current");
+    return from_file ? named : !named && !older;
+}
+
 static bool check_chunks(const struct deck *deck, struct text *error)
 {
     const int64_t ranks = deck->pipeline.ranks, a_rank = deck->pipeline.chunks_per_rank,
                   layers = deck->model.layers;
     const int64_t chunks = (ranks ? ranks : 1) * a_rank; /* ranks not known: one at least */
-    if (!is(deck->pipeline.schedule, "interleaved-1f1b") && a_rank != 1) {
+    const struct schedule_rule *rule = rule_of(deck->pipeline.schedule);
+    if (rule->chunks_per_rank && rule->chunks_per_rank != a_rank) {
         text_add(error,
-            "pipeline.schedule='%s' must have pipeline.chunks_per_rank=1, not %" PRId64
-            "; nearest pipeline.chunks_per_rank=1, or pipeline.schedule='interleaved-1f1b'",
-            deck->pipeline.schedule, a_rank);
+            "pipeline.schedule='%s' must have pipeline.chunks_per_rank=%" PRId64 ", not %" PRId64
+            "; nearest pipeline.chunks_per_rank=%" PRId64 ", or pipeline.schedule='%s'",
+            rule->name, rule->chunks_per_rank, a_rank, rule->chunks_per_rank, rule->relative);
         return false;
     }
     if (deck->pipeline.layers_per_chunk_count) {
@@ -163,10 +207,11 @@ static bool check_group(const struct deck *deck, struct text *error)
     const int64_t group = deck->pipeline.group, ranks = deck->pipeline.ranks,
                   microbatches = deck->batch.microbatches;
     if (group == 0) return true;
-    if (!is(deck->pipeline.schedule, "interleaved-1f1b")) {
+    if (!rule_of(deck->pipeline.schedule)->has_groups) {
         text_add(error,
             "pipeline.group=%" PRId64
-            " is for pipeline.schedule='interleaved-1f1b', not '%s'; nearest pipeline.group=0",
+            " is for pipeline.schedule='interleaved-1f1b' or 'interleaved-zb', not '%s'; nearest "
+            "pipeline.group=0",
             group, deck->pipeline.schedule);
         return false;
     }
@@ -195,12 +240,14 @@ static bool check_device(const struct deck *deck, struct text *error)
 {
     const bool vendor = is(deck->arithmetic.mode, "vendor"), fp32 = is(deck->arithmetic.precision, "fp32");
     const bool cuda = is(deck->run.device, "cuda");
+    const bool computes =
+        !is(deck->run.device, "rehearsal"); /* which only sends messages, of any precision */
     if (!fp32 && !vendor) {
         text_add(error,
             "arithmetic.precision='%s' must have arithmetic.mode='vendor', not 'portable'; nearest "
             "arithmetic.precision='fp32'",
             deck->arithmetic.precision);
-    } else if (vendor && !cuda) {
+    } else if (vendor && !cuda && computes) {
         text_add(error,
             "arithmetic.mode='vendor'%s%s%s must have run.device='cuda', not '%s'; nearest "
             "arithmetic.mode='portable'%s",
@@ -221,5 +268,6 @@ bool deck_check(struct deck *deck, int mpi_size, struct text *error)
     assert(mpi_size >= 0);
     if (deck->model.ffn == 0) deck->model.ffn = 4 * deck->model.hidden;
     return check_heads(deck, error) && check_sizes(deck, error) && check_ranks(deck, mpi_size, error) &&
-           check_chunks(deck, error) && check_group(deck, error) && check_device(deck, error);
+           check_file(deck, error) && check_chunks(deck, error) && check_group(deck, error) &&
+           check_device(deck, error);
 }

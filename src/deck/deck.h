@@ -18,6 +18,8 @@ struct deck {
     struct {
         int64_t ranks, chunks_per_rank, group; /* ranks 0: the MPI size; group 0: the schedule's own rule */
         char schedule[DECK_STRING];
+        char schedule_file[DECK_STRING]; /* of schedule 'file': its path; else 'none' */
+        char schedule_dialect[DECK_STRING];
         bool overlap;
         int32_t *layers_per_chunk; /* layers_per_chunk_count of them; owned by the deck; none: shared out
                                       equally */
@@ -32,6 +34,13 @@ struct deck {
         char device[DECK_STRING], transport[DECK_STRING];
         double timeout; /* seconds */
     } run;
+    struct {
+        double forward, backward, input,
+            weight; /* seconds of one layer's F, B, I, W for one microbatch; 0: derived from flop_rate */
+        double flop_rate; /* FLOP/s */
+        double latency;   /* seconds */
+        double bandwidth; /* bytes/s; 0: infinite */
+    } machine;            /* what plan and the device 'rehearsal' take a machine for */
     struct {
         char against[DECK_STRING]; /* 'auto', 'none' or a path */
         char steps[DECK_STRING];   /* which steps `pipeleaf reference` computes: 'recorded' or 'all' */
@@ -65,8 +74,8 @@ void deck_document(struct text *out);
 
 /* SHA-256, in hexadecimal, of the canonical text of what the bits depend on: model, sequences a step
    (microbatches * microbatch_size), seed, arithmetic, and the number of steps that are digested (warmup_steps
-   + steps + 1). Not on ranks, chunks, schedule, device, output, nor (but in vendor mode) the split into
-   microbatches. Call after deck_check. */
+   + steps + 1). Not on ranks, chunks, schedule or its file, device, machine, output, nor (but in vendor mode)
+   the split into microbatches. Call after deck_check. */
 void deck_identity(const struct deck *deck, char hex[65]);
 
 void deck_free(struct deck *deck);

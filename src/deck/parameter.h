@@ -13,7 +13,7 @@ struct deck_parameter {
         initial; /* the default as one writes it in a deck, a word without its quotes; "" for an empty list */
     int64_t least, most;    /* the range of an integer, or of each one of a list */
     double lowest, highest; /* the range of a real */
-    const char *allowed[5]; /* the words it may be, ending with NULL; none: any text that is not empty */
+    const char *allowed[9]; /* the words it may be, ending with NULL; none: any text that is not empty */
     const char *help;       /* one line */
 };
 
@@ -21,7 +21,7 @@ extern const struct deck_parameter deck_parameters[];
 extern const size_t deck_parameter_count;
 
 /* The groups in the order of the table. */
-enum { DECK_GROUPS = 7 };
+enum { DECK_GROUPS = 8 };
 extern const char *const deck_groups[DECK_GROUPS];
 
 /* The name of `length` bytes in any case among the groups, or among the parameters of a group (by its

@@ -51,8 +51,11 @@ const struct deck_parameter deck_parameters[] = {
 
     INTEGER(pipeline, ranks, "0", 0, 65536, "pipeline ranks, one process and device each; 0: the MPI size"),
     INTEGER(pipeline, chunks_per_rank, "2", 1, 65536, "chunks of layers that a rank holds"),
-    CHOICE(pipeline, schedule, "order of forwards and backwards; all but the first need chunks_per_rank=1",
-        "interleaved-1f1b", "1f1b", "gpipe"),
+    CHOICE(pipeline, schedule, "order of computes; gpipe, 1f1b, zb-h1 need chunks_per_rank=1, zb-v needs 2",
+        "interleaved-1f1b", "1f1b", "gpipe", "looped-bfs", "zb-h1", "interleaved-zb", "zb-v", "file"),
+    TEXT(pipeline, schedule_file, "none", "of schedule='file': path of a CSV as PyTorch writes them, one row a rank"),
+    CHOICE(pipeline, schedule_dialect, "of schedule_file; older: B and W are the halves, BW the whole backward",
+        "current", "older"),
     INTEGER(pipeline, group, "0", 0, 1048576, "microbatches of a group when interleaved; 0: chosen by the schedule"),
     LOGICAL(pipeline, overlap, ".true.", "transfers run beside computation; .false.: each is waited for on the spot"),
     INTEGERS(pipeline, layers_per_chunk, 0, 65536, "layers of each chunk, zeros allowed; not given: equal shares"),
@@ -64,9 +67,18 @@ const struct deck_parameter deck_parameters[] = {
     INTEGER(run, warmup_steps, "1", 0, 1000000, "steps before the timed ones"),
     INTEGER(run, seed, "20250101", 0, INT64_MAX, "of weights, inputs and targets"),
     INTEGER(run, threads, "0", 0, 4096, "CPU threads a rank; 0: its share of the CPUs"),
-    CHOICE(run, device, "where to compute; auto: CUDA where a GPU is visible, else the host", "auto", "host", "cuda", "definition"),
+    CHOICE(run, device, "auto: CUDA where a GPU is visible, else the host; rehearsal waits &machine's times",
+        "auto", "host", "cuda", "definition", "rehearsal"),
     CHOICE(run, transport, "what carries tensors between ranks", "auto", "mpi", "nccl"),
     REAL(run, timeout, "300.0", 0.001, 1e9, "seconds without progress after which the run is stopped"),
+
+    REAL(machine, forward, "0.0", 0, 1e6, "seconds of a layer's F for one microbatch; 0: derived from flop_rate"),
+    REAL(machine, backward, "0.0", 0, 1e6, "seconds of its B, the whole backward; 0: derived from flop_rate"),
+    REAL(machine, input, "0.0", 0, 1e6, "seconds of its I, the input's gradient; 0: derived from flop_rate"),
+    REAL(machine, weight, "0.0", 0, 1e6, "seconds of its W, the weights' gradients; 0: derived from flop_rate"),
+    REAL(machine, flop_rate, "1e14", 1, 1e30, "FLOP/s of a device in a layer's computes"),
+    REAL(machine, latency, "0.0", 0, 1e6, "seconds from a message's start to its arrival, beyond size/bandwidth"),
+    REAL(machine, bandwidth, "0.0", 0, 1e30, "bytes/s of a channel; 0: infinite"),
 
     TEXT(verify, against, "auto", "the reference to compare with: 'auto', 'none' or a path"),
     CHOICE(verify, steps, "the steps that `pipeleaf reference` computes", "recorded", "all"),
@@ -80,8 +92,8 @@ const struct deck_parameter deck_parameters[] = {
 /* clang-format on */
 const size_t deck_parameter_count = sizeof deck_parameters / sizeof *deck_parameters;
 
-const char *const deck_groups[DECK_GROUPS] = { "model", "batch", "pipeline", "arithmetic", "run", "verify",
-    "output" };
+const char *const deck_groups[DECK_GROUPS] = { "model", "batch", "pipeline", "arithmetic", "run", "machine",
+    "verify", "output" };
 
 static bool same_name(const char *a, const char *name, size_t length)
 {
@@ -139,6 +151,19 @@ static void add_range(struct text *out, const struct deck_parameter *p)
     }
 }
 
+/* Appends the phrase, its end on further lines, indented, where a line would get too long. */
+static void add_wrapped(struct text *out, const char *phrase, int indent)
+{
+    const size_t most = (size_t)(110 - indent);
+    while (strlen(phrase) > most) {
+        size_t length = most;
+        while (length > 1 && phrase[length] != ' ') length--;
+        text_add(out, "%.*s\n%*s", (int)length, phrase, indent, "");
+        phrase += length + (phrase[length] == ' ');
+    }
+    text_add(out, "%s\n", phrase);
+}
+
 void deck_document(struct text *out)
 {
     static const char *const type_name[] = { "integer", "real", "logical", "string", "integers" };
@@ -150,9 +175,11 @@ void deck_document(struct text *out)
         add_range(&range, p);
         const char *const quote = p->type == DECK_WORD ? "'" : "";
         const int rest = 19 - (int)strlen(p->initial) - 2 * (int)strlen(quote);
-        text_add(out, "  %-17s %-8s %s%s%s%*s %s\n%27s %s\n", p->name, type_name[p->type], quote,
+        text_add(out, "  %-17s %-8s %s%s%s%*s ", p->name, type_name[p->type], quote,
             p->type == DECK_INTEGERS ? "-" : p->initial, quote, p->type == DECK_INTEGERS ? rest - 1 : rest,
-            "", range.data, "", p->help);
+            "");
+        add_wrapped(out, range.data, 49);
+        text_add(out, "%27s %s\n", "", p->help);
         text_free(&range);
     }
 }

@@ -24,6 +24,8 @@ def lines_of(name, value):
     """The value as dump_deck writes it."""
     if isinstance(value, bool):
         return ["%s=%s" % (name, "T" if value else "F")]
+    if isinstance(value, int) and name in REALS:  # a real without a point
+        value = float(value)
     if isinstance(value, int) and name not in LISTS:
         return ["%s=%d" % (name, value)]
     if isinstance(value, float):
@@ -35,6 +37,7 @@ def lines_of(name, value):
 
 
 DEFAULTS = [line.partition("=") for line in dump("--defaults").splitlines()]
+REALS = {name for name, _, value in DEFAULTS if len(value) == 16 and set(value) <= set("0123456789ABCDEF")}
 LISTS = {"pipeline.layers_per_chunk"}  # the defaults do not show it, being empty
 
 

@@ -23,6 +23,8 @@ static void check_echo(const struct deck *deck)
     if (reads(&copy, echo.data, 0, NULL)) {
         deck_echo(&copy, &again);
         CHECK(strcmp(echo.data, again.data) == 0, "the echo of\n%s\nis\n%s", echo.data, again.data);
+        CHECK(
+            memcmp(&copy.machine, &deck->machine, sizeof copy.machine) == 0, "the machine came back another");
         CHECK(copy.run.timeout == deck->run.timeout, "%.17g came back as %.17g", deck->run.timeout,
             copy.run.timeout);
         CHECK(strcmp(copy.output.directory, deck->output.directory) == 0, "%s came back as %s",
@@ -43,6 +45,13 @@ static void defaults_are_the_documented_ones(void)
     CHECK(deck.pipeline.ranks == 0 && deck.pipeline.group == 0 && deck.pipeline.overlap, "the pipeline");
     CHECK(deck.pipeline.layers_per_chunk_count == 0, "no list");
     CHECK(strcmp(deck.output.directory, "out") == 0 && deck.run.timeout == 300.0, "output and run");
+    CHECK(strcmp(deck.pipeline.schedule_file, "none") == 0 &&
+              strcmp(deck.pipeline.schedule_dialect, "current") == 0,
+        "no file");
+    CHECK(deck.machine.forward == 0 && deck.machine.backward == 0 && deck.machine.input == 0 &&
+              deck.machine.weight == 0 && deck.machine.flop_rate == 1e14 && deck.machine.latency == 0 &&
+              deck.machine.bandwidth == 0,
+        "the machine");
     CHECK(strcmp(deck.verify.against, "auto") == 0 && strcmp(deck.pipeline.schedule, "interleaved-1f1b") == 0,
         "words");
     check_echo(&deck);
@@ -136,6 +145,17 @@ static void what_is_legal_passes(void)
         { "&pipeline ranks=0 /", 0 },
         { "&arithmetic mode='vendor' precision='tf32' /\n&run device='cuda' transport='nccl' /", 4 },
         { "&pipeline schedule='gpipe' chunks_per_rank=1 /", 1 },
+        { "&pipeline schedule='looped-bfs' chunks_per_rank=2 /", 4 },
+        { "&pipeline schedule='zb-h1' chunks_per_rank=1 /", 4 },
+        { "&pipeline schedule='interleaved-zb' group=8 /", 4 },
+        { "&pipeline schedule='zb-v' /", 4 },
+        { "&pipeline schedule='file' schedule_file='a b.csv' schedule_dialect='older' chunks_per_rank=1 /",
+            4 },
+        { "&run device='rehearsal' transport='mpi' /", 4 },
+        { "&arithmetic mode='vendor' precision='bf16' /\n&run device='rehearsal' /", 4 },
+        { "&machine forward=1e-3, backward=2.5d-3 input=.001 weight=1.e-3\n flop_rate=3.3e13 latency=2e-6 "
+          "bandwidth=1.25e10 /",
+            4 },
         { "&model layers=65536 /\n&pipeline chunks_per_rank=16384 /", 4 },
     };
     for (size_t i = 0; i < sizeof legal / sizeof *legal; i++) {

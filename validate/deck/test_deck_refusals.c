@@ -9,10 +9,12 @@ struct refusal {
     const char *message; /* after "bad.nml:" or, for an override, "override '...': " */
 };
 
+#define SCHEDULES                                                                                            \
+    "'interleaved-1f1b', '1f1b', 'gpipe', 'looped-bfs', 'zb-h1', 'interleaved-zb', 'zb-v' or 'file'"
 static const struct refusal text_refusals[] = {
     { "&modle layers=8 /", "1:2: there is no group 'modle'; nearest 'model'" },
-    { "&xyzzy /",
-        "1:2: there is no group 'xyzzy'; there are model, batch, pipeline, arithmetic, run, verify, output" },
+    { "&xyzzy /", "1:2: there is no group 'xyzzy'; there are model, batch, pipeline, arithmetic, run, "
+                  "machine, verify, output" },
     { "& model layers=8 /", "1:1: & has no group's name after it, such as &model" },
     { "&model layrs=8 /", "1:8: &model has no parameter 'layrs'; nearest 'layers'" },
     { "&model microbatches=8 /", "1:8: &model has no parameter 'microbatches'; &batch has" },
@@ -61,17 +63,28 @@ static const struct refusal text_refusals[] = {
     { "&run timeout=. /", "1:14: run.timeout=.: must be a real from 0.001 to 1e+09, such as 300.0" },
     { "&run timeout=0.0 /", "1:14: run.timeout=0.0: must be a real from 0.001 to 1e+09; nearest 0.001" },
     { "&run timeout=-5. /", "1:14: run.timeout=-5.: must be a real from 0.001 to 1e+09; nearest 0.001" },
+    { "&machine latency=-1.0 /", "1:18: machine.latency=-1.0: must be a real from 0 to 1e+06; nearest 0" },
+    { "&machine flop_rate=0.0 /", "1:20: machine.flop_rate=0.0: must be a real from 1 to 1e+30; nearest 1" },
+    { "&machine speed=1.0 /", "1:10: &machine has no parameter 'speed'; it has forward, backward, input, "
+                              "weight, flop_rate, latency, "
+                              "bandwidth" },
+    { "&machine bandwith=1e9 /", "1:10: &machine has no parameter 'bandwith'; nearest 'bandwidth'" },
+    { "&run device='rehersal' /",
+        "1:13: run.device='rehersal': must be 'auto', 'host', 'cuda', 'definition' or "
+        "'rehearsal'; nearest 'rehearsal'" },
+    { "&pipeline schedule='file' schedule_file='' /",
+        "1:41: pipeline.schedule_file='': must have 1 to 1023 characters, not 0" },
+    { "&pipeline schedule_dialect='old' /",
+        "1:28: pipeline.schedule_dialect='old': must be 'current' or 'older'; nearest 'older'" },
     { "&pipeline overlap=yes /", "1:19: pipeline.overlap=yes: must be .true. or .false." },
     { "&pipeline overlap=1 /", "1:19: pipeline.overlap=1: must be .true. or .false." },
     { "&pipeline overlap=.true /", "1:19: pipeline.overlap=.true: must be .true. or .false." },
     { "&pipeline schedule=gpipe /",
         "1:20: pipeline.schedule=gpipe: must be a string in quotes, such as 'interleaved-1f1b'" },
     { "&pipeline schedule='gpip' /",
-        "1:20: pipeline.schedule='gpip': must be 'interleaved-1f1b', '1f1b' or 'gpipe'; nearest 'gpipe'" },
-    { "&pipeline schedule='' /",
-        "1:20: pipeline.schedule='': must be 'interleaved-1f1b', '1f1b' or 'gpipe'" },
-    { "&pipeline schedule='x' /",
-        "1:20: pipeline.schedule='x': must be 'interleaved-1f1b', '1f1b' or 'gpipe'" },
+        "1:20: pipeline.schedule='gpip': must be " SCHEDULES "; nearest 'gpipe'" },
+    { "&pipeline schedule='' /", "1:20: pipeline.schedule='': must be " SCHEDULES },
+    { "&pipeline schedule='x' /", "1:20: pipeline.schedule='x': must be " SCHEDULES },
     { "&output directory='out\n/", "1:19: this string is not closed: must end with ' on its line" },
     { "&output directory='it's' /",
         "1:23: unexpected 's'' after a value: put a blank or a comma between values" },
@@ -111,8 +124,7 @@ static const struct refusal override_refusals[] = {
     { "model.layers=0", "model.layers=0: must be an integer from 1 to 65536; nearest 1" },
     { "model.layers=9 hidden=8", "unexpected 'hidden=8' after the value" },
     { "model.layers=9/", "unexpected '/' after the value" },
-    { "pipeline.schedule=gpip",
-        "pipeline.schedule='gpip': must be 'interleaved-1f1b', '1f1b' or 'gpipe'; nearest 'gpipe'" },
+    { "pipeline.schedule=gpip", "pipeline.schedule='gpip': must be " SCHEDULES "; nearest 'gpipe'" },
     { "pipeline.schedule='gpipe", "this string is not closed: must end with ' on its line" },
     { "pipeline.schedule='gpipe' x", "pipeline.schedule takes one value, and 'x' is a second one" },
     { "pipeline.schedule=",
@@ -134,7 +146,34 @@ static const struct refusal joint_refusals[] = {
                              "pipeline.ranks=4 (0 takes any)" },
     { "&pipeline schedule='gpipe' /",
         "pipeline.schedule='gpipe' must have pipeline.chunks_per_rank=1, not 2; nearest "
-        "pipeline.chunks_per_rank=1, or pipeline.schedule='interleaved-1f1b'" },
+        "pipeline.chunks_per_rank=1, or pipeline.schedule='looped-bfs'" },
+    { "&pipeline schedule='zb-h1' chunks_per_rank=2 /",
+        "pipeline.schedule='zb-h1' must have pipeline.chunks_per_rank=1, not 2; nearest "
+        "pipeline.chunks_per_rank=1, or pipeline.schedule='interleaved-zb'" },
+    { "&pipeline schedule='zb-v' chunks_per_rank=1 /",
+        "pipeline.schedule='zb-v' must have pipeline.chunks_per_rank=2, not 1; nearest "
+        "pipeline.chunks_per_rank=2, or pipeline.schedule='interleaved-zb'" },
+    { "&pipeline schedule='zb-v' chunks_per_rank=3 /",
+        "pipeline.schedule='zb-v' must have pipeline.chunks_per_rank=2, not 3; nearest "
+        "pipeline.chunks_per_rank=2, or pipeline.schedule='interleaved-zb'" },
+    { "&pipeline schedule='file' /",
+        "pipeline.schedule='file' must have pipeline.schedule_file='PATH', which is not given; nearest "
+        "pipeline.schedule='interleaved-1f1b'" },
+    { "&pipeline schedule_file='a.csv' /",
+        "pipeline.schedule_file='a.csv' is for pipeline.schedule='file', not 'interleaved-1f1b'; nearest "
+        "pipeline.schedule_file='none'" },
+    { "&pipeline schedule_dialect='older' /",
+        "pipeline.schedule_dialect='older' is for pipeline.schedule='file', not 'interleaved-1f1b'; nearest "
+        "pipeline.schedule_dialect='current'" },
+    { "&pipeline schedule='file' schedule_file='a.csv' group=4 /",
+        "pipeline.group=4 is for pipeline.schedule='interleaved-1f1b' or 'interleaved-zb', not 'file'; "
+        "nearest "
+        "pipeline.group=0" },
+    { "&pipeline schedule='interleaved-zb' group=3 /",
+        "pipeline.group=3 must be 4 to 8 and leave batch.microbatches=8 a remainder of 0 or at least "
+        "pipeline.ranks=4; nearest pipeline.group=4 (0: chosen by the schedule)" },
+    { "&run device='rehearsal' transport='nccl' /",
+        "run.transport='nccl' must have run.device='cuda', not 'rehearsal'; nearest run.transport='auto'" },
     { "&pipeline schedule='1f1b' chunks_per_rank=3 /",
         "pipeline.schedule='1f1b' must have pipeline.chunks_per_rank=1, not 3; nearest "
         "pipeline.chunks_per_rank=1, or pipeline.schedule='interleaved-1f1b'" },
@@ -170,7 +209,8 @@ static const struct refusal joint_refusals[] = {
         "pipeline.group=4 must be 4 to 9 and leave batch.microbatches=9 a remainder of 0 or at least "
         "pipeline.ranks=4; nearest pipeline.group=5 (0: chosen by the schedule)" },
     { "&pipeline schedule='gpipe' chunks_per_rank=1 group=4 /",
-        "pipeline.group=4 is for pipeline.schedule='interleaved-1f1b', not 'gpipe'; nearest "
+        "pipeline.group=4 is for pipeline.schedule='interleaved-1f1b' or 'interleaved-zb', not 'gpipe'; "
+        "nearest "
         "pipeline.group=0" },
     { "&arithmetic mode='vendor' /", "arithmetic.mode='vendor' must have run.device='cuda', not 'auto'; "
                                      "nearest arithmetic.mode='portable'" },
