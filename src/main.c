@@ -4,27 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off */
 static const char usage[] =
-    "usage: pipeleaf run DECK [group.name=value ...] [--inject FAULT]   under mpirun or srun; the MPI size "
-    "is p\n"
-    "       pipeleaf reference DECK [group.name=value ...]              one process, one device, no "
-    "pipeline\n"
-    "       pipeleaf plan DECK [group.name=value ...]                   partition, memory, schedule; runs "
-    "nothing\n"
-    "       pipeleaf deck [DECK [group.name=value ...]]                 the parameters; or DECK's effective "
-    "deck\n"
+    "usage: pipeleaf run DECK [group.name=value ...] [--inject FAULT]    under mpirun or srun; the MPI size is p\n"
+    "       pipeleaf reference DECK [group.name=value ...]               one process, one device, no pipeline\n"
+    "       pipeleaf plan DECK [group.name=value ...] [options]          partition, memory, time; runs nothing\n"
+    "       pipeleaf deck [DECK [group.name=value ...]]                  the parameters; or DECK's effective deck\n"
     "       pipeleaf --help | --version\n"
+    "\n"
+    "plan:  --picture             draw the schedule even where it is wide\n"
+    "       --svg FILE            the same picture as SVG\n"
+    "       --channels            every channel, however many\n"
+    "       --from DIR            costs as measured by the run in DIR instead of &machine\n"
+    "       --export-csv FILE     the schedule as PyTorch's pipelining CSV; --with-communication adds sends and receives\n"
     "\n"
     "FAULT flips one bit, to see the verdict fail:\n"
     "       step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3\n"
     "       tensor: gradients/NAME, activation or activation_gradient; layers and microbatches count from 0\n"
     "\n"
-    "exit:  0 done, and SUCCESSFUL where a verdict was asked for   3 NOT PERFORMED though asked for by name\n"
-    "       1 failed: bad deck, bad file, no device, MPI error     4 timeout: the run no longer moved\n"
-    "       2 VERIFICATION = UNSUCCESSFUL                          5 right, but below the performance "
-    "target\n"
+    "exit:  0 done, and SUCCESSFUL where a verdict was asked for    3 NOT PERFORMED though asked for by name\n"
+    "       1 failed: bad deck, bad file, no device, MPI error      4 timeout: the run no longer moved\n"
+    "       2 VERIFICATION = UNSUCCESSFUL                           5 right, but below the performance target\n"
     "\n"
     "pipeleaf-validate RUN REFERENCE compares two outputs. README.md says more.\n";
+/* clang-format on */
 
 struct command {
     const char *name;

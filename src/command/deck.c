@@ -7,7 +7,7 @@ int command_deck(int count, char **word)
     struct words words;
     struct text error = { 0 }, text = { 0 }, out = { 0 };
     struct deck deck;
-    if (!words_parse(count, word, false, &words, &error)) fail("%s", error.data);
+    if (!words_parse(count, word, "deck", &words, &error)) fail("%s", error.data);
     if (!words.deck_path) {
         if (words.override_count > 0) fail("an override needs a deck: pipeleaf deck DECK group.name=value");
         deck_document(&out);

@@ -211,7 +211,7 @@ int command_reference(int count, char **word)
     struct text error = { 0 };
     struct reference_run run = { .listing = { .speaks = true } };
     refuse_many();
-    if (!words_parse(count, word, false, &words, &error)) fail("%s", error.data);
+    if (!words_parse(count, word, "reference", &words, &error)) fail("%s", error.data);
     if (!words.deck_path) fail("reference needs a deck: pipeleaf reference DECK [group.name=value ...]");
     set_up(&run, &words);
     directory_prepare(run.deck.output.directory, "reference.json");

@@ -3,6 +3,7 @@
    commands share is in setup.c. */
 #include "command/run_state.h"
 #include "command/command.h"
+#include "run/rehearsal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +28,20 @@ static void agree(struct run *run, bool good, const struct text *error)
     exit(EXIT_FAILED);
 }
 
+static bool rehearsal_possible(const struct run *run, struct text *error)
+{
+    if (run->words.inject) {
+        text_add(error, "--inject: run.device='rehearsal' computes nothing that a fault could be put into");
+        return false;
+    }
+    return stamp_fits(message_bytes(&run->model), error);
+}
+
 /* Rank 0 reads the file, all ranks read its text. */
 static void read_deck(struct run *run, int count, char **word)
 {
     struct text error = { 0 }, text = { 0 };
-    bool good = words_parse(count, word, true, &run->words, &error);
+    bool good = words_parse(count, word, "run", &run->words, &error);
     if (good && !run->words.deck_path) {
         text_add(&error, "run needs a deck: mpirun -n P pipeleaf run DECK [group.name=value ...]");
         good = false;
@@ -44,10 +54,32 @@ static void read_deck(struct run *run, int count, char **word)
     run->model = setup_model(&run->deck);
     run->reporting = setup_reporting(&run->deck);
     run->steps = setup_steps(&run->deck);
-    if (run->words.inject)
+    run->rehearses = strcmp(run->deck.run.device, "rehearsal") == 0;
+    if (run->rehearses) {
+        run->reporting = (struct reporting){ 0 };
+        good = rehearsal_possible(run, &error);
+    } else if (run->words.from) {
+        text_add(&error, "--from: only run.device='rehearsal' waits for times instead of computing, not '%s'",
+            run->deck.run.device);
+        good = false;
+    } else if (run->words.inject)
         good = setup_injection(run->words.inject, &run->model, run->steps, &run->injection, &error);
     agree(run, good, &error);
     text_free(&text);
+}
+
+/* Of a rehearsal: the deck's, or those that a run measured (every rank reads its files). */
+static void choose_costs(struct run *run)
+{
+    struct text error = { 0 };
+    struct measured measured;
+    const char *from = run->words.from;
+    const bool good = !from || measured_read(&measured, from, &run->model, &error);
+    agree(run, good, &error);
+    struct chosen_costs costs;
+    chosen_costs_make(&costs, &run->deck, &run->model, &run->partition, from ? &measured : NULL);
+    run->costs = costs.machine; /* and owns it from now on */
+    if (from) measured_free(&measured);
 }
 
 static void plan_program(struct run *run)
@@ -60,8 +92,13 @@ static void plan_program(struct run *run)
     for (int chunk = 0; chunk < run->program.chunks; chunk++)
         for (int layer = run->partition.first[chunk]; layer < run->partition.first[chunk + 1]; layer++)
             run->rank_of_layer[layer] = run->program.rank_of[chunk];
-    run->planned =
-        memory_plan_of(&run->model, &run->partition, &run->program, run->job.rank, &run->reporting);
+    if (run->rehearses) {
+        choose_costs(run);
+        run->planned = memory_plan_of_rehearsal(&run->model, &run->program, run->job.rank);
+    } else {
+        run->planned =
+            memory_plan_of(&run->model, &run->partition, &run->program, run->job.rank, &run->reporting);
+    }
 }
 
 static void open_device(struct run *run)
@@ -120,7 +157,7 @@ static void open_channels(struct run *run)
         .device = run->device,
         .plan = run->program.channels,
         .count = run->program.channel_count,
-        .message_bytes = boundary_size(&run->model) * sizeof(float),
+        .message_bytes = message_bytes(&run->model),
         .overlap = run->deck.pipeline.overlap,
         .transfers_a_step = mine->count - computes };
     const bool good = channels_open(&request, &run->channels, &error);
@@ -143,7 +180,8 @@ static void create_pipeline(struct run *run)
         .reporting = run->reporting,
         .injection = run->injection,
         .progress = &run->progress,
-        .steps = run->steps };
+        .steps = run->steps,
+        .rehearsal = run->rehearses ? &run->costs.costs : NULL };
     run->pipeline = pipeline_create(&request);
     run->records = allocate((size_t)run->steps, sizeof *run->records);
 }
@@ -187,6 +225,8 @@ static void close_all(struct run *run)
     free(run->records);
     free(run->places);
     free(run->rank_of_layer);
+    machine_costs_free(&run->costs);
+    text_free(&run->wrong_lines);
     gather_free(run);
 }
 

@@ -49,29 +49,35 @@ static void gather_traces(struct run *run)
     free(moved);
 }
 
-/* Mean measured seconds of F and B of each chunk over the timed steps, and the program simulated with them
- * and free messages. */
+/* Mean measured seconds of each kind of compute of each chunk over the timed steps, and the program simulated
+ * with them and free messages. */
 static double simulated_makespan(const struct run *run)
 {
     const size_t chunks = (size_t)run->program.chunks,
                  count = run->action_offsets[run->job.size] / sizeof(struct action_record);
-    double *cost[2] = { allocate(chunks, sizeof(double)), allocate(chunks, sizeof(double)) };
-    size_t *seen[2] = { allocate(chunks, sizeof(size_t)), allocate(chunks, sizeof(size_t)) };
+    double *cost[COMPUTE_KINDS];
+    size_t *seen[COMPUTE_KINDS];
+    for (int k = 0; k < COMPUTE_KINDS; k++) {
+        cost[k] = allocate(chunks, sizeof(double));
+        seen[k] = allocate(chunks, sizeof(size_t));
+    }
     for (size_t i = 0; i < count; i++) {
         const struct action_record *a = &run->all_actions[i];
         if (a->step <= run->deck.run.warmup_steps || a->step == run->steps) continue;
-        const int k = a->kind == COMPUTE_F ? 0 : 1;
-        cost[k][a->chunk] += a->end - a->start;
-        seen[k][a->chunk]++;
+        cost[a->kind][a->chunk] += a->end - a->start;
+        seen[a->kind][a->chunk]++;
     }
-    for (int k = 0; k < 2; k++)
+    struct costs costs = { 0 };
+    for (int k = 0; k < COMPUTE_KINDS; k++) {
         for (size_t c = 0; c < chunks; c++)
             if (seen[k][c]) cost[k][c] /= (double)seen[k][c];
+        costs.seconds[k] = cost[k];
+    }
     struct prediction prediction;
-    program_simulate(&run->program, cost[0], cost[1], 0, &prediction);
+    program_simulate(&run->program, &costs, &prediction);
     const double makespan = prediction.makespan;
     prediction_free(&prediction);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < COMPUTE_KINDS; k++) {
         free(cost[k]);
         free(seen[k]);
     }
@@ -119,6 +125,7 @@ static void work_out_figures(struct run *run)
     f->bubble_over_ideal = f->step.median / f->busy - 1;
     f->bubble_of_step = 1 - f->busy / f->step.median;
     f->flop_rate = step_flops(&run->model) / f->step.median;
+    if (run->rehearses) f->fom = f->flop_rate = NAN; /* nothing was computed */
     f->share_of_peak = f->flop_rate / f->peak;
 }
 
@@ -170,9 +177,32 @@ static void print_steps(struct run *run)
         const char *kind = step <= run->deck.run.warmup_steps ? "warm-up"
                            : step == run->steps               ? "recorded"
                                                               : "timed";
+        if (run->rehearses) {
+            listing_print(out, "%6d %-9s %12.6f %14s  %-16s %10.4f %10.4f\n", step, kind, seconds, "-", "-",
+                share, 1 - share);
+            continue;
+        }
         listing_print(out, "%6d %-9s %12.6f %14.8f  %-16a %10.4f %10.4f\n", step, kind, seconds,
             (double)loss_of(run, step), (double)loss_of(run, step), share, 1 - share);
     }
+}
+
+/* Planned: the program simulated with the measured compute times and free messages. */
+static void print_planned(struct run *run)
+{
+    struct listing *out = &run->listing;
+    const struct figures *f = &run->figures;
+    char a[32], b[32];
+    listing_banner(out, "planned against measured");
+    listing_print(
+        out, "%-28s %12s %12s  planned: measured compute times, free messages\n", "", "planned", "measured");
+    listing_print(out, "%-28s %12.6f %12.6f\n", "makespan of a step, seconds", run->makespan, f->step.median);
+    listing_print(out, "%-28s %12.4f %12.4f\n", "bubble, idle/ideal", run->makespan / f->busy - 1,
+        f->bubble_over_ideal);
+    listing_print(
+        out, "%-28s %12.4f %12.4f\n", "bubble, idle/step", 1 - f->busy / run->makespan, f->bubble_of_step);
+    listing_print(out, "%-28s %12s %12s\n", "peak bytes, largest rank", bytes_text(f->planned, a),
+        bytes_text(f->held, b));
 }
 
 void print_figures(struct run *run)
@@ -182,25 +212,25 @@ void print_figures(struct run *run)
     print_steps(run);
 
     const struct figures *f = &run->figures;
-    char a[32], b[32];
+    char a[32];
     listing_banner(out, "figures, over the timed steps, of the slowest rank");
     listing_print(out, "%-28s min %.6f  median %.6f  p95 %.6f\n", "step, seconds", f->step.min,
         f->step.median, f->step.p95);
     listing_print(out, "%-28s %.6f simulated with the measured compute times and free messages\n",
         "step, predicted", run->makespan);
-    listing_print(out, "%-28s measured idle/ideal %.4f  idle/step %.4f\n", "bubble and waiting",
-        f->bubble_over_ideal, f->bubble_of_step);
     listing_print(out, "%-28s %.6f s, %.2f %% of the step (step less predicted step)\n",
         "exposed communication", f->exposed, 100 * f->exposed / f->step.median);
     listing_print(out, "%-28s %s a step over %d channels\n", "traffic",
         bytes_text(step_traffic(&run->model, &run->program), a), run->program.channel_count);
-    listing_print(out, "%-28s %.3E FLOP/s\n", "model FLOP rate", f->flop_rate);
+    if (isnan(f->flop_rate))
+        listing_print(out, "%-28s NOT MEASURED\n", "model FLOP rate");
+    else
+        listing_print(out, "%-28s %.3E FLOP/s\n", "model FLOP rate", f->flop_rate);
     if (isnan(f->peak))
         listing_print(out, "%-28s NOT MEASURED\n", "share of FMA peak");
     else
         listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n",
             "share of FMA peak", f->share_of_peak, f->peak);
-    listing_print(out, "%-28s planned %s, held %s (largest rank)\n", "device memory",
-        bytes_text(f->planned, a), bytes_text(f->held, b));
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
+    print_planned(run);
 }

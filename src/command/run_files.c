@@ -77,10 +77,12 @@ static void write_timeline(struct run *run)
 void write_run_files(struct run *run)
 {
     if (run->job.rank == 0) {
-        struct text path = { 0 };
-        path_of(run, "digest.txt", &path);
-        digest_file_write(path.data, &run->card.facts, run->all_digests, run->digest_count);
-        text_free(&path);
+        if (!run->rehearses) {
+            struct text path = { 0 };
+            path_of(run, "digest.txt", &path);
+            digest_file_write(path.data, &run->card.facts, run->all_digests, run->digest_count);
+            text_free(&path);
+        }
         write_links(run);
         if (run->deck.output.timeline) write_timeline(run);
     }
@@ -95,10 +97,13 @@ void write_result(struct run *run, enum verdict verdict, int code)
     const char **files = allocate((size_t)ranks + 5, sizeof *files);
     int count = 0;
     for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
-    static const char *const others[] = { "run.h5", "digest.txt", "listing.txt", "result.json",
-        "timeline.json" };
-    for (int i = 0; i < (run->deck.output.timeline ? 5 : 4); i++)
-        snprintf(names[count++], sizeof *names, "%s", others[i]);
+    const struct {
+        const char *name;
+        bool written;
+    } others[] = { { "run.h5", true }, { "digest.txt", !run->rehearses }, { "listing.txt", true },
+        { "result.json", true }, { "timeline.json", run->deck.output.timeline } };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].written) snprintf(names[count++], sizeof *names, "%s", others[i].name);
     for (int i = 0; i < count; i++) files[i] = names[i];
 
     const bool finished = run->all_records != NULL;
@@ -121,6 +126,8 @@ void write_result(struct run *run, enum verdict verdict, int code)
         { "planned_bytes_largest_rank", f->planned },
         { "held_bytes_largest_rank", f->held },
         { "recorded_step_seconds", run->recorded_seconds },
+        { "rehearsal_messages_right", run->rehearses ? run->right_messages : NAN },
+        { "rehearsal_messages_planned", run->rehearses ? run->planned_messages : NAN },
     };
     struct text path = { 0 };
     path_of(run, "result.json", &path);
@@ -143,17 +150,55 @@ void write_result(struct run *run, enum verdict verdict, int code)
     free(names);
 }
 
+/* All ranks: what became of the messages of a rehearsal. */
+static void gather_messages(struct run *run)
+{
+    const struct rehearsed *mine = pipeline_rehearsed(run->pipeline);
+    size_t *offsets = allocate((size_t)run->job.size + 1, sizeof *offsets);
+    char *lines = job_gather(&run->job, mine->first_wrong, strlen(mine->first_wrong), NULL, offsets);
+    for (int r = 0; lines && r < run->job.size; r++)
+        if (offsets[r + 1] > offsets[r])
+            text_add(&run->wrong_lines, "first wrong one on rank %d: %.*s\n", r,
+                (int)(offsets[r + 1] - offsets[r]), lines + offsets[r]);
+    free(lines);
+    free(offsets);
+    run->right_messages = job_sum(&run->job, (double)mine->right);
+    run->wrong_messages = job_sum(&run->job, (double)mine->wrong);
+    for (int c = 0; c < run->program.channel_count; c++)
+        run->planned_messages += (double)run->program.channels[c].messages * run->steps;
+}
+
+/* Rank 0: nothing was computed, so nothing is verified; wrong messages are a wrong answer. */
+static int judge_rehearsal(struct run *run, struct text *explanation)
+{
+    const char *against = run->deck.verify.against;
+    const bool asked = strcmp(against, "auto") != 0 && strcmp(against, "none") != 0;
+    text_add(explanation, "nothing was computed: a rehearsal has nothing to compare\n");
+    listing_print(&run->listing, "\nREHEARSAL: %.0f of %.0f messages right\n", run->right_messages,
+        run->planned_messages);
+    if (run->wrong_lines.data) listing_block(&run->listing, run->wrong_lines.data);
+    return run->right_messages != run->planned_messages || run->wrong_messages > 0 ? EXIT_WRONG
+           : asked                                                                 ? EXIT_NOT_VERIFIED
+                                                                                   : EXIT_DONE;
+}
+
 int conclude(struct run *run)
 {
     int code = EXIT_DONE;
+    if (run->rehearses) gather_messages(run);
     if (run->job.rank == 0) {
         struct text explanation = { 0 };
-        bool asked;
-        const enum verdict verdict =
-            setup_verify(&run->deck, &run->card, run->all_digests, run->digest_count, &explanation, &asked);
-        code = verdict == UNSUCCESSFUL             ? EXIT_WRONG
-               : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
-                                                   : EXIT_DONE;
+        enum verdict verdict = NOT_PERFORMED;
+        if (run->rehearses) {
+            code = judge_rehearsal(run, &explanation);
+        } else {
+            bool asked;
+            verdict = setup_verify(
+                &run->deck, &run->card, run->all_digests, run->digest_count, &explanation, &asked);
+            code = verdict == UNSUCCESSFUL             ? EXIT_WRONG
+                   : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
+                                                       : EXIT_DONE;
+        }
         listing_banner(&run->listing, "verification");
         listing_block(&run->listing, explanation.data);
         listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);

@@ -49,13 +49,15 @@ void share_processors(struct run *run)
     if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
     exchange_places(run, &mine);
     const char *asked = getenv("OMP_NUM_THREADS");
-    run->threads = run->deck.run.threads > 0  ? (int)run->deck.run.threads
-                   : asked && atoi(asked) > 0 ? atoi(asked)
-                                              : fair_threads(run);
+    run->threads = run->rehearses              ? 1
+                   : run->deck.run.threads > 0 ? (int)run->deck.run.threads
+                   : asked && atoi(asked) > 0  ? atoi(asked)
+                                               : fair_threads(run);
     mine.threads = run->threads;
     exchange_places(run, &mine);
     for (int r = 0; r < run->job.size; r++) {
-        run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
+        if (!run->rehearses) /* else every rank sleeps */
+            run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
         if (strcmp(run->places[r].host, mine.host) == 0) run->planned_on_host += run->places[r].planned;
     }
 }
@@ -93,6 +95,11 @@ void print_head(struct run *run)
     listing_banner(out, "effective deck");
     listing_block(out, run->card.deck.data);
 
+    if (run->rehearses)
+        listing_print(out,
+            "\nREHEARSAL: nothing is computed; every action waits for the time that %s gives it, every message is "
+            "stamped and checked\n",
+            run->words.from ? run->words.from : "&machine");
     listing_banner(out, "ranks");
     listing_print(out, "%6s %-20s %7s %12s  %-24s %s\n", "rank", "host", "threads", "planned",
         "layers (from 1)", "device");
@@ -111,8 +118,11 @@ void print_head(struct run *run)
     listing_banner(out, "plan");
     const struct memory_plan *plan = &run->planned;
     show_schedule(out, &run->deck, &run->model, &run->partition, &run->program);
-    listing_print(out, "%-28s %d of %s (rank 0)\n", "activation slots", plan->slot_count,
-        bytes_text((double)plan->slot_bytes, a));
+    if (run->rehearses)
+        listing_print(out, "%-28s %d, none allocated (rank 0)\n", "activation slots", plan->slot_count);
+    else
+        listing_print(out, "%-28s %d of %s (rank 0)\n", "activation slots", plan->slot_count,
+            bytes_text((double)plan->slot_bytes, a));
     listing_print(out, "%-28s %s (rank 0)\n", "channel buffers", bytes_text((double)plan->buffers, a));
     listing_print(out, "%-28s %s\n", "overlap", run->deck.pipeline.overlap ? "on" : "off");
     listing_print(out, "%-28s %d warm-up, %d timed, 1 recorded (step %d)\n", "steps",

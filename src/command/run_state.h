@@ -1,6 +1,7 @@
 /* The state of `pipeleaf run`, and its phases before (run_head.c) and after the steps (run_figures.c,
  * run_files.c). */
 #pragma once
+#include "command/costs.h"
 #include "command/setup.h"
 #include <sched.h>
 
@@ -35,6 +36,8 @@ struct run {
     int *rank_of_layer; /* [layers], owned */
     struct program program;
     struct memory_plan planned;
+    bool rehearses; /* run.device='rehearsal': actions wait for their costs, nothing is computed */
+    struct machine_costs costs; /* of the deck's &machine; where it rehearses */
 
     struct place *places;   /* [size], owned */
     int threads;            /* this rank's */
@@ -67,6 +70,8 @@ struct run {
     double makespan; /* of the same program with free messages and the measured compute times; on all ranks;
                         seconds */
     struct figures figures;
+    double right_messages, wrong_messages, planned_messages; /* of a rehearsal, all ranks and steps */
+    struct text wrong_lines;                                 /* on rank 0: the first wrong one of each rank */
 };
 
 /* Threads and CPUs of this rank, by its affinity mask and those of its neighbours on the host. */
@@ -86,7 +91,7 @@ void write_rank_file(struct run *run);
 void gather_run(struct run *run);
 void gather_free(struct run *run);
 void print_figures(struct run *run);
-/* digest.txt, run.h5, timeline.json. */
+/* digest.txt (but of a rehearsal), run.h5, timeline.json. */
 void write_run_files(struct run *run);
 /* Verifies, prints the last lines, writes listing.txt and result.json; the exit code is the same on all
  * ranks. */

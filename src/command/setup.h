@@ -7,15 +7,18 @@
 #include "report/listing.h"
 #include "report/result.h"
 
-/* The words after the command: DECK, overrides, and --inject TEXT where allowed. */
+/* The words after the command: DECK, overrides, and the command's own options. */
 struct words {
     const char *deck_path;
     char **overrides; /* owned array of borrowed words */
     int override_count;
-    const char *inject; /* or NULL */
+    const char *inject;           /* run: --inject FAULT, or NULL */
+    const char *export_csv, *svg; /* plan: --export-csv FILE, --svg FILE, or NULL */
+    const char *from;             /* plan, and run where it rehearses: --from DIR, or NULL */
+    bool with_communication, picture, all_channels; /* plan: --with-communication, --picture, --channels */
 };
-/* False with one line in *error. */
-bool words_parse(int count, char **word, bool may_inject, struct words *words, struct text *error);
+/* The words of `command`: "run", "reference", "plan" or "deck". False with one line in *error. */
+bool words_parse(int count, char **word, const char *command, struct words *words, struct text *error);
 void words_free(struct words *words);
 
 /* Reads, overrides and checks the deck, mpi_size as in deck_check. */
@@ -29,7 +32,8 @@ struct device_request setup_device(
     const struct deck *deck, const struct model *model, int threads, int local_rank);
 struct partition setup_partition(const struct deck *deck, int ranks);
 
-/* The schedule, lowered and proved. */
+/* The schedule, generated or (schedule='file') read from its file, lowered and proved. Every rank reads the
+   file. False with a message in *error; then there is no program to free. */
 bool setup_program(const struct deck *deck, int ranks, struct program *program, struct text *error);
 
 /* "step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3" against this model and these

@@ -30,7 +30,7 @@ double step_traffic(const struct model *model, const struct program *program)
     double messages = 0;
     for (int c = 0; c < program->channel_count; c++)
         if (program->channels[c].from != program->channels[c].to) messages += program->channels[c].messages;
-    return messages * (double)(boundary_size(model) * sizeof(float));
+    return messages * (double)message_bytes(model);
 }
 
 /* The bubble of the program with each chunk's model FLOPs as its cost and free messages. */
@@ -39,18 +39,24 @@ static struct bubble simulated_bubble(
 {
     const struct layer_flops layer = layer_flops(model);
     double *f = allocate((size_t)program->chunks, sizeof *f),
-           *b = allocate((size_t)program->chunks, sizeof *b), busy = 0;
+           *b = allocate((size_t)program->chunks, sizeof *b),
+           *half = allocate((size_t)program->chunks, sizeof *half), busy = 0;
     for (int chunk = 0; chunk < program->chunks; chunk++) {
         f[chunk] = partition_layers(partition, chunk) * layer.forward;
         b[chunk] = partition_layers(partition, chunk) * layer.backward;
+        half[chunk] = b[chunk] / 2;
     }
+    const struct costs costs = {
+        .seconds = { [COMPUTE_F] = f, [COMPUTE_B] = b, [COMPUTE_I] = half, [COMPUTE_W] = half }
+    };
     struct prediction prediction;
-    program_simulate(program, f, b, 0, &prediction);
+    program_simulate(program, &costs, &prediction);
     for (int rank = 0; rank < program->ranks; rank++) busy += prediction.busy[rank];
     const double whole = prediction.makespan * program->ranks;
     prediction_free(&prediction);
     free(f);
     free(b);
+    free(half);
     return (struct bubble){ .over_ideal = (whole - busy) / busy, .of_step = 1 - busy / whole };
 }
 
@@ -80,8 +86,7 @@ void show_schedule(struct listing *out, const struct deck *deck, const struct mo
     show_bubble(out, "bubble, idle/ideal", closed.over_ideal, simulated.over_ideal);
     show_bubble(out, "bubble, idle/step", closed.of_step, simulated.of_step);
     listing_print(out, "%-28s %s a step in messages of %s\n", "traffic between ranks",
-        bytes_text(step_traffic(model, program), bytes),
-        bytes_text((double)(boundary_size(model) * sizeof(float)), message));
+        bytes_text(step_traffic(model, program), bytes), bytes_text((double)message_bytes(model), message));
     listing_print(out, "%-28s %.4E a step = 3 L m (2 n (4 h^2 + 2 h f) + 2 b h s (s+1))\n", "model FLOPs",
         step_flops(model));
     listing_print(out, "%-28s order, messages, slots, buffers, no deadlock\n", "checked");

@@ -10,7 +10,7 @@ static const struct kind {
     const char *name;
     bool (*open)(const struct device_request *request, struct device **device, struct text *error);
 } kinds[] = { { "auto", NULL }, { "host", host_device_open }, { "cuda", NULL },
-    { "definition", definition_device_open } };
+    { "definition", definition_device_open }, { "rehearsal", rehearsal_device_open } };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -50,7 +50,7 @@ bool device_open(const struct device_request *request, struct device **device, s
         return false;
     }
     const char *nearest = nearest_name(name, names, KINDS);
-    text_add(error, "device '%s': must be 'auto', 'host', 'cuda' or 'definition'", name);
+    text_add(error, "device '%s': must be 'auto', 'host', 'cuda', 'definition' or 'rehearsal'", name);
     if (nearest) text_add(error, "; did you mean '%s'?", nearest);
     return false;
 }

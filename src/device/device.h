@@ -15,7 +15,8 @@ struct event; /* a point in a stream's work; its time, once reached, is on the h
  * is opened). */
 struct device_request {
     const char
-        *kind;   /* "auto", "host", "cuda", "definition" (the plain loops of definition.c, slow: for tests) */
+        *kind;   /* "auto", "host", "cuda", "definition" (the plain loops of definition.c, slow: for tests),
+                    "rehearsal" (memory and events, no kernel) */
     int threads; /* host: OpenMP threads, at least 1 */
     int grain;   /* host: elements of a row kernel that a thread is worth starting for, a GEMM's FMAs counting
                     1/64; 0: the device's choice */

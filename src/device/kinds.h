@@ -4,6 +4,7 @@
 
 bool host_device_open(const struct device_request *request, struct device **device, struct text *error);
 bool definition_device_open(const struct device_request *request, struct device **device, struct text *error);
+bool rehearsal_device_open(const struct device_request *request, struct device **device, struct text *error);
 
 /* Whether the driver shows an NVIDIA GPU under `root` ("" for the machine itself; a test gives a folder of
  * its own). */

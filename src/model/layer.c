@@ -46,31 +46,58 @@ struct layer_saved layer_saved_view(const struct model *model, float *memory)
     return saved_pieces(model, &piece);
 }
 
-static struct layer_work work_pieces(const struct model *model, struct piece *piece)
+static struct layer_kept kept_pieces(const struct model *model, struct piece *piece)
 {
     const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
-    struct layer_work w;
-    w.normed = take(piece, n * h);
-    w.g = take(piece, n * f);
-    w.du = take(piece, n * f);
-    w.dnormed = take(piece, n * h);
-    w.dy = take(piece, n * h);
-    w.dqkv = take(piece, n * 3 * h);
-    w.row_dot = take(piece, n * (size_t)model->heads);
-    return w;
+    struct layer_kept k;
+    k.dout = take(piece, n * h);
+    k.du = take(piece, n * f);
+    k.dnormed_y = take(piece, n * h);
+    k.dy = take(piece, n * h);
+    k.dqkv = take(piece, n * 3 * h);
+    k.dnormed_x = take(piece, n * h);
+    return k;
 }
 
-size_t layer_work_size(const struct model *model)
+size_t layer_kept_size(const struct model *model)
 {
     struct piece piece = { 0 };
-    work_pieces(model, &piece);
+    kept_pieces(model, &piece);
     return piece.used;
 }
 
-struct layer_work layer_work_view(const struct model *model, float *memory)
+struct layer_kept layer_kept_view(const struct model *model, float *memory)
 {
     struct piece piece = { memory, 0 };
-    return work_pieces(model, &piece);
+    return kept_pieces(model, &piece);
+}
+
+static struct layer_work work_pieces(const struct model *model, bool splits, struct piece *piece)
+{
+    const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
+    struct layer_work w = { 0 };
+    w.normed = take(piece, n * h);
+    w.g = take(piece, n * f);
+    w.row_dot = take(piece, n * (size_t)model->heads);
+    if (splits) return w;
+    w.kept.du = take(piece, n * f);
+    w.kept.dnormed_x = w.kept.dnormed_y = take(piece, n * h);
+    w.kept.dy = take(piece, n * h);
+    w.kept.dqkv = take(piece, n * 3 * h);
+    return w;
+}
+
+size_t layer_work_size(const struct model *model, bool splits)
+{
+    struct piece piece = { 0 };
+    work_pieces(model, splits, &piece);
+    return piece.used;
+}
+
+struct layer_work layer_work_view(const struct model *model, bool splits, float *memory)
+{
+    struct piece piece = { memory, 0 };
+    return work_pieces(model, splits, &piece);
 }
 
 /* Centre 0, or 1 for a gain; deviation 0.02, and divided by sqrt(2 L) for the two projections back into the
@@ -109,8 +136,7 @@ void boundary_random(
     device->random(device, &key, count, x);
 }
 
-static struct attention attention_of(
-    const struct model *model, const struct layer_saved *saved, const struct layer_work *work)
+static struct attention attention_of(const struct model *model, const struct layer_saved *saved)
 {
     return (struct attention){ .batch = (size_t)model->microbatch_size,
         .sequence = (size_t)model->sequence,
@@ -119,9 +145,7 @@ static struct attention attention_of(
         .qkv = saved->qkv,
         .out = saved->attention,
         .maximum = saved->maximum,
-        .inverse = saved->inverse,
-        .row_dot = work->row_dot,
-        .dqkv = work->dqkv };
+        .inverse = saved->inverse };
 }
 
 /* c [m, n] = residual + (a [m, k] w [k, n] + bias) */
@@ -139,17 +163,6 @@ static void linear(struct device *device, size_t m, size_t n, size_t k, const fl
                              .residual = residual });
 }
 
-/* Of c = a w + bias: da [m, k] = dc [m, n] w^T, dw [k, n] += a^T dc, dbias [n] += columns of dc. */
-static void linear_backward(struct device *device, size_t m, size_t n, size_t k, const float *a,
-    const float *w, const float *dc, float *da, float *dw, float *dbias, bool accumulate)
-{
-    device->column_sum(device, m, n, dc, dbias, accumulate);
-    device->gemm(device,
-        &(struct gemm){
-            .form = GEMM_TN, .m = k, .n = n, .k = m, .a = a, .b = dc, .c = dw, .accumulate = accumulate });
-    device->gemm(device, &(struct gemm){ .form = GEMM_NT, .m = m, .n = k, .k = n, .a = dc, .b = w, .c = da });
-}
-
 void layer_forward(struct device *device, const struct model *model, const float *weights,
     const struct layer_saved *s, const struct layer_work *work, float *out)
 {
@@ -160,7 +173,7 @@ void layer_forward(struct device *device, const struct model *model, const float
     device->norm_forward(device, n, h, s->x, w[ATTENTION_NORM_GAIN], w[ATTENTION_NORM_BIAS], work->normed,
         s->mean_x, s->rstd_x);
     linear(device, n, 3 * h, h, work->normed, w[ATTENTION_QKV_WEIGHT], w[ATTENTION_QKV_BIAS], NULL, s->qkv);
-    const struct attention attention = attention_of(model, s, work);
+    const struct attention attention = attention_of(model, s);
     device->attention_forward(device, &attention);
     linear(device, n, h, h, s->attention, w[ATTENTION_OUTPUT_WEIGHT], w[ATTENTION_OUTPUT_BIAS], s->x, s->y);
 
@@ -172,56 +185,108 @@ void layer_forward(struct device *device, const struct model *model, const float
     linear(device, n, h, f, work->g, w[MLP_DOWN_WEIGHT], w[MLP_DOWN_BIAS], s->y, out);
 }
 
-void layer_backward(struct device *device, const struct model *model, const float *weights, float *gradients,
-    const struct layer_saved *s, const struct layer_work *work, const float *dout, float *dx, bool accumulate)
+enum { INPUTS = 1, WEIGHTS = 2 }; /* the halves of backward */
+
+/* Of c = a w + bias: dw [k, n] += a^T dc, dbias [n] += columns of dc; da [m, k] = dc [m, n] w^T */
+static void linear_backward(struct device *device, int halves, size_t m, size_t n, size_t k, const float *a,
+    const float *w, const float *dc, float *da, float *dw, float *dbias, bool accumulate)
+{
+    if (halves & WEIGHTS) {
+        device->column_sum(device, m, n, dc, dbias, accumulate);
+        device->gemm(device, &(struct gemm){ .form = GEMM_TN,
+                                 .m = k,
+                                 .n = n,
+                                 .k = m,
+                                 .a = a,
+                                 .b = dc,
+                                 .c = dw,
+                                 .accumulate = accumulate });
+    }
+    if (halves & INPUTS)
+        device->gemm(
+            device, &(struct gemm){ .form = GEMM_NT, .m = m, .n = k, .k = n, .a = dc, .b = w, .c = da });
+}
+
+/* One half of backward, or both: every call belongs to one, so that the bits are the same either way. In the
+   order that suits both at once: what was just written is read. dnormed_y may lie where dnormed_x does, and
+   dx where dout: the one is done with before the other is written. */
+static void backward(struct device *device, const struct model *model, int halves, const float *weights,
+    float *gradients, const struct layer_saved *s, const struct layer_kept *kept,
+    const struct layer_work *work, const float *dout, float *dx, bool accumulate)
 {
     const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
     const float *w[PARAMETERS];
     float *d[PARAMETERS];
     for (int p = 0; p < PARAMETERS; p++) {
         w[p] = weights + parameter_offset(model, (enum parameter)p);
-        d[p] = gradients + parameter_offset(model, (enum parameter)p);
+        d[p] = halves & WEIGHTS ? gradients + parameter_offset(model, (enum parameter)p) : NULL;
     }
 
-    /* The weight gradient of `down` needs gelu(u), which only gelu_backward recomputes, from u and dg: dg
-     * comes first. */
-    device->gemm(device,
-        &(struct gemm){
-            .form = GEMM_NT, .m = n, .n = f, .k = h, .a = dout, .b = w[MLP_DOWN_WEIGHT], .c = work->du });
-    device->gelu_backward(device, n * f, s->u, work->du, work->g, work->du);
-    device->column_sum(device, n, h, dout, d[MLP_DOWN_BIAS], accumulate);
-    device->gemm(device, &(struct gemm){ .form = GEMM_TN,
-                             .m = f,
-                             .n = h,
-                             .k = n,
-                             .a = work->g,
-                             .b = dout,
-                             .c = d[MLP_DOWN_WEIGHT],
-                             .accumulate = accumulate });
+    /* The weight gradient of `down` needs gelu(u), which gelu_backward makes again beside du: du comes first.
+     * W alone makes it by itself. */
+    if (halves & INPUTS) {
+        linear_backward(device, INPUTS, n, h, f, NULL, w[MLP_DOWN_WEIGHT], dout, kept->du, NULL, NULL, false);
+        device->gelu_backward(device, n * f, s->u, kept->du, work->g, kept->du);
+    } else {
+        device->gelu_forward(device, n * f, s->u, work->g);
+    }
+    linear_backward(device, halves & WEIGHTS, n, h, f, work->g, NULL, dout, NULL, d[MLP_DOWN_WEIGHT],
+        d[MLP_DOWN_BIAS], accumulate);
 
-    device->norm_again(
-        device, n, h, s->y, w[MLP_NORM_GAIN], w[MLP_NORM_BIAS], s->mean_y, s->rstd_y, work->normed);
-    linear_backward(device, n, f, h, work->normed, w[MLP_UP_WEIGHT], work->du, work->dnormed,
+    if (halves & WEIGHTS)
+        device->norm_again(
+            device, n, h, s->y, w[MLP_NORM_GAIN], w[MLP_NORM_BIAS], s->mean_y, s->rstd_y, work->normed);
+    linear_backward(device, halves, n, f, h, work->normed, w[MLP_UP_WEIGHT], kept->du, kept->dnormed_y,
         d[MLP_UP_WEIGHT], d[MLP_UP_BIAS], accumulate);
-    device->norm_columns(device, n, h, work->dnormed, s->y, s->mean_y, s->rstd_y, d[MLP_NORM_GAIN],
-        d[MLP_NORM_BIAS], accumulate);
-    device->norm_backward(
-        device, n, h, work->dnormed, s->y, w[MLP_NORM_GAIN], s->mean_y, s->rstd_y, dout, work->dy);
+    if (halves & WEIGHTS)
+        device->norm_columns(device, n, h, kept->dnormed_y, s->y, s->mean_y, s->rstd_y, d[MLP_NORM_GAIN],
+            d[MLP_NORM_BIAS], accumulate);
+    if (halves & INPUTS)
+        device->norm_backward(
+            device, n, h, kept->dnormed_y, s->y, w[MLP_NORM_GAIN], s->mean_y, s->rstd_y, dout, kept->dy);
 
-    linear_backward(device, n, h, h, s->attention, w[ATTENTION_OUTPUT_WEIGHT], work->dy, work->dnormed,
-        d[ATTENTION_OUTPUT_WEIGHT], d[ATTENTION_OUTPUT_BIAS], accumulate);
-    struct attention attention = attention_of(model, s, work);
-    attention.dout = work->dnormed;
-    device->attention_backward(device, &attention);
+    /* In W alone dnormed_x is the gradient of norm(x) from the beginning, and only norm_columns reads it. */
+    linear_backward(device, halves, n, h, h, s->attention, w[ATTENTION_OUTPUT_WEIGHT], kept->dy,
+        kept->dnormed_x, d[ATTENTION_OUTPUT_WEIGHT], d[ATTENTION_OUTPUT_BIAS], accumulate);
+    if (halves & INPUTS) {
+        struct attention attention = attention_of(model, s);
+        attention.dout = kept->dnormed_x;
+        attention.dqkv = kept->dqkv;
+        attention.row_dot = work->row_dot;
+        device->attention_backward(device, &attention);
+    }
 
-    device->norm_again(device, n, h, s->x, w[ATTENTION_NORM_GAIN], w[ATTENTION_NORM_BIAS], s->mean_x,
-        s->rstd_x, work->normed);
-    linear_backward(device, n, 3 * h, h, work->normed, w[ATTENTION_QKV_WEIGHT], work->dqkv, work->dnormed,
-        d[ATTENTION_QKV_WEIGHT], d[ATTENTION_QKV_BIAS], accumulate);
-    device->norm_columns(device, n, h, work->dnormed, s->x, s->mean_x, s->rstd_x, d[ATTENTION_NORM_GAIN],
-        d[ATTENTION_NORM_BIAS], accumulate);
-    device->norm_backward(
-        device, n, h, work->dnormed, s->x, w[ATTENTION_NORM_GAIN], s->mean_x, s->rstd_x, work->dy, dx);
+    if (halves & WEIGHTS)
+        device->norm_again(device, n, h, s->x, w[ATTENTION_NORM_GAIN], w[ATTENTION_NORM_BIAS], s->mean_x,
+            s->rstd_x, work->normed);
+    linear_backward(device, halves, n, 3 * h, h, work->normed, w[ATTENTION_QKV_WEIGHT], kept->dqkv,
+        kept->dnormed_x, d[ATTENTION_QKV_WEIGHT], d[ATTENTION_QKV_BIAS], accumulate);
+    if (halves & WEIGHTS)
+        device->norm_columns(device, n, h, kept->dnormed_x, s->x, s->mean_x, s->rstd_x,
+            d[ATTENTION_NORM_GAIN], d[ATTENTION_NORM_BIAS], accumulate);
+    if (halves & INPUTS)
+        device->norm_backward(
+            device, n, h, kept->dnormed_x, s->x, w[ATTENTION_NORM_GAIN], s->mean_x, s->rstd_x, kept->dy, dx);
+}
+
+void layer_backward(struct device *device, const struct model *model, const float *weights, float *gradients,
+    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work,
+    const float *dout, float *dx, bool accumulate)
+{
+    backward(device, model, INPUTS | WEIGHTS, weights, gradients, saved, kept, work, dout, dx, accumulate);
+}
+
+void layer_backward_input(struct device *device, const struct model *model, const float *weights,
+    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work, float *dx)
+{
+    backward(device, model, INPUTS, weights, NULL, saved, kept, work, kept->dout, dx, false);
+}
+
+void layer_backward_weight(struct device *device, const struct model *model, const float *weights,
+    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, bool accumulate)
+{
+    backward(device, model, WEIGHTS, weights, gradients, saved, kept, work, kept->dout, NULL, accumulate);
 }
 
 struct layer_flops layer_flops(const struct model *model)

@@ -21,18 +21,30 @@ struct layer_saved {
 size_t layer_saved_size(const struct model *model);
 struct layer_saved layer_saved_view(const struct model *model, float *memory);
 
-/* Scratch that every layer of a device uses in turn. */
+/* What the two halves of backward hand over: I writes it, W reads it. */
+struct layer_kept {
+    float *dout;      /* [n, h] gradient of the layer's output; not used by backward in one piece */
+    float *du;        /* [n, f] */
+    float *dnormed_y; /* [n, h] gradient of norm(y) */
+    float *dy;        /* [n, h] */
+    float *dqkv;      /* [n, 3h] */
+    float *dnormed_x; /* [n, h] gradient of norm(x), and before that of attention's output */
+};
+/* Elements of what lies between a layer's I and its W, and the views into memory of that size: in a slot. */
+size_t layer_kept_size(const struct model *model);
+struct layer_kept layer_kept_view(const struct model *model, float *memory);
+
+/* Scratch that every layer of a device uses in turn. Where backward is never split (`splits` false) it holds
+   what the halves hand over too, dnormed_x in the place of dnormed_y and no dout: the one is done with before
+   the other begins. */
 struct layer_work {
     float *normed;  /* [n, h] norm(x) or norm(y) */
     float *g;       /* [n, f] gelu(u) */
-    float *du;      /* [n, f] */
-    float *dnormed; /* [n, h] gradient of norm's output, and of attention's */
-    float *dy;      /* [n, h] */
-    float *dqkv;    /* [n, 3h] */
     float *row_dot; /* [microbatch_size, heads, sequence] */
+    struct layer_kept kept;
 };
-size_t layer_work_size(const struct model *model);
-struct layer_work layer_work_view(const struct model *model, float *memory);
+size_t layer_work_size(const struct model *model, bool splits);
+struct layer_work layer_work_view(const struct model *model, bool splits, float *memory);
 
 /* Fills *weights (parameters_size elements) with layer `layer`'s parameters, by global index: the same on any
  * device. */
@@ -43,11 +55,21 @@ void layer_parameters(struct device *device, const struct model *model, int laye
 void layer_forward(struct device *device, const struct model *model, const float *weights,
     const struct layer_saved *saved, const struct layer_work *work, float *out);
 
-/* dx [n, h] from dout [n, h], and the parameters' gradients, which continue what is there where accumulate,
-   else begin anew. dx may be dout. Uses work, and saved as forward left it. */
+/* Backward in one piece. dx [n, h] from dout [n, h], and the parameters' gradients, which continue what is
+   there where accumulate, else begin anew. dx may be dout. Uses work and *kept (work->kept, or a slot's), and
+   saved as forward left it. */
 void layer_backward(struct device *device, const struct model *model, const float *weights, float *gradients,
-    const struct layer_saved *saved, const struct layer_work *work, const float *dout, float *dx,
-    bool accumulate);
+    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work,
+    const float *dout, float *dx, bool accumulate);
+
+/* Backward in two halves: I, dx from kept->dout, which the caller has filled; and later W, the parameters'
+   gradients. Together the calls of layer_backward, so the same bits; but gelu(u) is made once more for W.
+   *kept is a slot's, and untouched from I to W, as is *saved; dx is not kept->dout. */
+void layer_backward_input(struct device *device, const struct model *model, const float *weights,
+    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work, float *dx);
+void layer_backward_weight(struct device *device, const struct model *model, const float *weights,
+    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, bool accumulate);
 
 /* Inputs or targets (purpose) of one microbatch of one step, [n, h]. */
 void boundary_random(

@@ -68,3 +68,8 @@ double loss_elements(const struct model *model)
 {
     return (double)model->microbatches * (double)boundary_size(model);
 }
+
+size_t message_bytes(const struct model *model)
+{
+    return boundary_size(model) * (model->half_messages ? 2 : sizeof(float));
+}

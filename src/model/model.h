@@ -7,6 +7,7 @@ struct model {
     int layers, hidden, heads, ffn, sequence;
     int microbatches, microbatch_size;
     uint64_t seed;
+    bool half_messages; /* bf16 on the wire: an element of a message is 2 bytes and not 4 */
 };
 
 /* The parameters of a layer in their order everywhere: in memory, in files, in dataflow. */
@@ -43,6 +44,8 @@ size_t parameter_offset(const struct model *model, enum parameter parameter);
 /* Tokens of one microbatch, and elements of one boundary tensor [microbatch_size, sequence, hidden]. */
 size_t model_tokens(const struct model *model);
 size_t boundary_size(const struct model *model);
+/* Bytes of a boundary tensor in a message between ranks. */
+size_t message_bytes(const struct model *model);
 
 /* Elements of the loss's denominator: those of out over all microbatches. */
 double loss_elements(const struct model *model);

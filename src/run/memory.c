@@ -12,11 +12,24 @@ int memory_slot_layers(const struct partition *partition, const struct program *
     return most;
 }
 
+bool memory_splits(const struct program *program, int rank)
+{
+    const struct rank_program *mine = &program->rank[rank];
+    for (int i = 0; i < mine->count; i++) {
+        const struct operation *o = &mine->operations[i];
+        if (o->kind == OPERATION_COMPUTE && (o->compute.kind == COMPUTE_I || o->compute.kind == COMPUTE_W))
+            return true;
+    }
+    return false;
+}
+
 size_t memory_slot_elements(
     const struct model *model, const struct partition *partition, const struct program *program, int rank)
 {
     const bool has_last = program->rank_of[program->chunks - 1] == rank;
-    return (size_t)memory_slot_layers(partition, program, rank) * layer_saved_size(model) +
+    const size_t layer =
+        layer_saved_size(model) + (memory_splits(program, rank) ? layer_kept_size(model) : 0);
+    return (size_t)memory_slot_layers(partition, program, rank) * layer +
            (has_last ? (boundary_size(model) + 63) / 64 * 64 : 0);
 }
 
@@ -45,10 +58,20 @@ struct memory_plan memory_plan_of(const struct model *model, const struct partit
     plan.slot_count = program->rank[rank].slots;
     plan.slot_bytes = memory_slot_elements(model, partition, program, rank) * sizeof(float);
     plan.slots = checked_product((size_t)plan.slot_count, plan.slot_bytes, "activation slots");
-    plan.work = (layer_work_size(model) + (has_last ? 2 * boundary_size(model) + 1 : 0)) * sizeof(float);
-    plan.buffers =
-        channels_bytes(program->channels, program->channel_count, rank, boundary_size(model) * sizeof(float));
+    plan.work = (layer_work_size(model, memory_splits(program, rank)) +
+                    (has_last ? 2 * boundary_size(model) + 1 : 0)) *
+                sizeof(float);
+    plan.buffers = channels_bytes(program->channels, program->channel_count, rank, message_bytes(model));
     plan.digests = observer_device_bytes(memory_step_digests(model, layers, reporting));
     plan.total = plan.weights + plan.gradients + plan.slots + plan.work + plan.buffers + plan.digests;
+    return plan;
+}
+
+struct memory_plan memory_plan_of_rehearsal(
+    const struct model *model, const struct program *program, int rank)
+{
+    struct memory_plan plan = { .slot_count = program->rank[rank].slots };
+    plan.total = plan.buffers =
+        channels_bytes(program->channels, program->channel_count, rank, message_bytes(model));
     return plan;
 }

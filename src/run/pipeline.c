@@ -1,26 +1,12 @@
-#include "run/pipeline.h"
-#include <math.h>
+#include "run/rehearsal.h"
+#include "run/worker.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct pipeline {
     struct pipeline_request request;
     const struct rank_program *program;
-    size_t layer_size, saved_size,
-        boundary; /* elements: parameters of a layer, saved tensors of a layer, a boundary tensor */
-
-    int *layers, layer_count;   /* this rank's layers, ascending */
-    int *local_of;              /* [model layers] index among them, or -1 */
-    float *weights, *gradients; /* [layer_count][layer_size] */
-    float *slots; /* [slots][slot_size]: the saved tensors of each layer of the chunk, and on the last chunk's
-                     rank dout */
-    size_t slot_size;
-    int slot_layers;
-    bool has_last;
-    struct layer_work work;
-    float *work_memory, *out, *target, *loss; /* out, target: only on the last chunk's rank */
-
-    struct observer *observer;
+    struct worker *worker;
     struct event **start, **end; /* [computes] */
     double *waited;              /* [computes] of the step that runs */
     int computes;
@@ -35,22 +21,7 @@ struct pipeline {
     int *seen_sends, *seen_receives; /* [channels] messages completed in the step, for the records */
 };
 
-static int chunk_layers(const struct pipeline *p, int chunk)
-{
-    return partition_layers(p->request.partition, chunk);
-}
-
-static bool is_last(const struct pipeline *p, int chunk)
-{
-    return chunk == p->request.program->chunks - 1;
-}
-
 /* --- set-up --- */
-
-static float *device_floats(struct device *device, size_t count)
-{
-    return device->allocate(device, checked_product(count, sizeof(float), "device memory"));
-}
 
 static void index_messages(struct pipeline *p)
 {
@@ -78,49 +49,13 @@ static void index_messages(struct pipeline *p)
     p->waited = allocate((size_t)p->computes, sizeof *p->waited);
 }
 
-static void make_layers(struct pipeline *p)
-{
-    const struct pipeline_request *r = &p->request;
-    p->layer_count = (int)memory_layers(r->partition, r->program, r->rank);
-    p->layers = allocate((size_t)p->layer_count, sizeof *p->layers);
-    p->local_of = allocate((size_t)r->model->layers, sizeof *p->local_of);
-    for (int i = 0; i < r->model->layers; i++) p->local_of[i] = -1;
-    int count = 0;
-    for (int chunk = 0; chunk < r->program->chunks; chunk++)
-        if (r->program->rank_of[chunk] == r->rank)
-            for (int layer = r->partition->first[chunk]; layer < r->partition->first[chunk + 1]; layer++) {
-                p->local_of[layer] = count;
-                p->layers[count++] = layer;
-            }
-    p->weights = device_floats(r->device, (size_t)p->layer_count * p->layer_size);
-    p->gradients = device_floats(r->device, (size_t)p->layer_count * p->layer_size);
-    for (int i = 0; i < p->layer_count; i++)
-        layer_parameters(r->device, r->model, p->layers[i], p->weights + (size_t)i * p->layer_size);
-}
-
 struct pipeline *pipeline_create(const struct pipeline_request *request)
 {
     struct pipeline *p = allocate(1, sizeof *p);
-    p->request = *request;
-    const struct model *model = request->model;
     struct device *device = request->device;
+    p->request = *request;
     p->program = &request->program->rank[request->rank];
-    p->layer_size = parameters_size(model);
-    p->saved_size = layer_saved_size(model);
-    p->boundary = boundary_size(model);
-    p->has_last = request->program->rank_of[request->program->chunks - 1] == request->rank;
-    p->slot_layers = memory_slot_layers(request->partition, request->program, request->rank);
-    p->slot_size = memory_slot_elements(model, request->partition, request->program, request->rank);
-    make_layers(p);
-    p->slots =
-        device_floats(device, checked_product((size_t)p->program->slots, p->slot_size, "activation slots"));
-    p->work_memory = device_floats(device, layer_work_size(model));
-    p->work = layer_work_view(model, p->work_memory);
-    if (p->has_last) {
-        p->out = device_floats(device, p->boundary);
-        p->target = device_floats(device, p->boundary);
-        p->loss = device_floats(device, 1);
-    }
+    p->worker = request->rehearsal ? rehearsal_create(request) : compute_create(request);
     index_messages(p);
     p->start = allocate((size_t)p->computes, sizeof *p->start);
     p->end = allocate((size_t)p->computes, sizeof *p->end);
@@ -128,9 +63,6 @@ struct pipeline *pipeline_create(const struct pipeline_request *request)
         p->start[i] = device->event_create(device);
         p->end[i] = device->event_create(device);
     }
-    const size_t digests = memory_step_digests(model, (size_t)p->layer_count, &request->reporting);
-    p->observer =
-        observer_create(device, model, &request->reporting, digests, (digests + 1) * (size_t)request->steps);
     device->synchronize(device);
     return p;
 }
@@ -139,109 +71,18 @@ void pipeline_close(struct pipeline *p)
 {
     if (!p) return;
     struct device *device = p->request.device;
-    observer_close(p->observer);
+    p->worker->close(p->worker);
     for (int i = 0; i < p->computes; i++) {
         device->event_destroy(device, p->start[i]);
         device->event_destroy(device, p->end[i]);
     }
-    float *const memory[] = { p->weights, p->gradients, p->slots, p->work_memory, p->out, p->target,
-        p->loss };
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (memory[i]) device->release(device, memory[i]);
-    void *const host[] = { p->layers, p->local_of, p->start, p->end, p->waited, p->actions, p->transfers,
-        p->sent, p->received, p->first_message, p->seen_sends, p->seen_receives };
+    void *const host[] = { p->start, p->end, p->waited, p->actions, p->transfers, p->sent, p->received,
+        p->first_message, p->seen_sends, p->seen_receives };
     for (size_t i = 0; i < sizeof host / sizeof *host; i++) free(host[i]);
     free(p);
 }
 
 /* --- one step --- */
-
-static struct layer_saved saved_of(const struct pipeline *p, int slot, int place)
-{
-    return layer_saved_view(
-        p->request.model, p->slots + (size_t)slot * p->slot_size + (size_t)place * p->saved_size);
-}
-
-/* The gradient of the last chunk's output, which F computes with the loss and B reads. */
-static float *dout_of(const struct pipeline *p, int slot)
-{
-    return p->slots + (size_t)slot * p->slot_size + (size_t)p->slot_layers * p->saved_size;
-}
-
-static void inject(struct pipeline *p, int step, struct tensor tensor, int microbatch, float *data)
-{
-    const struct injection *i = &p->request.injection;
-    if (!i->active || i->step != step || i->microbatch != microbatch || i->tensor.class != tensor.class ||
-        i->layer != tensor.layer)
-        return;
-    if (tensor.class == TENSOR_GRADIENT && i->tensor.index != tensor.index) return;
-    p->request.device->flip_bit(p->request.device, data, i->element, i->bit);
-}
-
-static void run_forward(
-    struct pipeline *p, int step, const struct operation *o, const float *input, float *output)
-{
-    struct device *device = p->request.device;
-    const struct model *model = p->request.model;
-    const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
-    const int first = p->request.partition->first[chunk], count = chunk_layers(p, chunk);
-    float *const end = is_last(p, chunk) ? p->out : output;
-    float *const begin = count > 0 ? saved_of(p, o->slot, 0).x : end;
-
-    if (chunk == 0) {
-        boundary_random(device, model, RANDOM_INPUT, step, microbatch, begin);
-        observer_see(p->observer, (struct tensor){ TENSOR_INPUT, 0, microbatch }, begin, true);
-    } else if (begin != input) { /* a chunk without layers may hand on the very buffer of a local channel */
-        device->copy(device, begin, input, p->boundary * sizeof(float));
-    }
-    for (int i = 0; i < count; i++) {
-        const int layer = first + i;
-        const struct layer_saved saved = saved_of(p, o->slot, i);
-        float *const out = i + 1 < count ? saved_of(p, o->slot, i + 1).x : end;
-        layer_forward(
-            device, model, p->weights + (size_t)p->local_of[layer] * p->layer_size, &saved, &p->work, out);
-        const struct tensor tensor = { TENSOR_ACTIVATION, layer, microbatch };
-        inject(p, step, tensor, microbatch, out);
-        observer_see(p->observer, tensor, out, i + 1 == count);
-    }
-    if (is_last(p, chunk)) {
-        boundary_random(device, model, RANDOM_TARGET, step, microbatch, p->target);
-        observer_see(p->observer, (struct tensor){ TENSOR_TARGET, 0, microbatch }, p->target, true);
-        const float inverse = 1.0f / (float)loss_elements(model);
-        device->loss(device, model_tokens(model), (size_t)model->hidden, p->out, p->target, inverse,
-            dout_of(p, o->slot), p->loss, microbatch > 0);
-    }
-}
-
-static void run_backward(struct pipeline *p, int step, const struct operation *o, float *input, float *output)
-{
-    struct device *device = p->request.device;
-    const struct model *model = p->request.model;
-    const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
-    const int first = p->request.partition->first[chunk], count = chunk_layers(p, chunk);
-    float *dout = is_last(p, chunk) ? dout_of(p, o->slot) : input;
-
-    if (count == 0 && output && output != dout)
-        device->copy(device, output, dout, p->boundary * sizeof(float));
-    for (int i = count - 1; i >= 0; i--) {
-        const int layer = first + i, local = p->local_of[layer];
-        const struct layer_saved saved = saved_of(p, o->slot, i);
-        float *const gradients = p->gradients + (size_t)local * p->layer_size;
-        /* Inside the chunk the gradient of a layer's input takes the place of that of its output, which
-         * nobody needs again. */
-        float *const dx = i == 0 && output ? output : dout;
-        layer_backward(device, model, p->weights + (size_t)local * p->layer_size, gradients, &saved, &p->work,
-            dout, dx, microbatch > 0);
-        for (int parameter = 0; parameter < PARAMETERS; parameter++)
-            inject(p, step, (struct tensor){ TENSOR_GRADIENT, layer, parameter }, microbatch,
-                gradients + parameter_offset(model, (enum parameter)parameter));
-        const struct tensor tensor = { TENSOR_ACTIVATION_GRADIENT, layer, microbatch };
-        inject(p, step, tensor, microbatch, dx);
-        observer_see(p->observer, tensor, dx, i == 0);
-        if (microbatch == model->microbatches - 1) observer_see_gradients(p->observer, layer, gradients);
-        dout = dx;
-    }
-}
 
 static bool is_local(const struct pipeline *p, int channel)
 {
@@ -264,10 +105,7 @@ static double run_compute(struct pipeline *p, int step, int number, const struct
         o->output.channel >= 0 ? channel_send_buffer(channels, o->output.channel, o->output.buffer) : NULL;
 
     device->event_record(device, p->start[number]);
-    if (o->compute.kind == COMPUTE_F)
-        run_forward(p, step, o, input, output);
-    else
-        run_backward(p, step, o, input, output);
+    p->worker->compute[o->compute.kind](p->worker, step, o, input, output);
     device->event_record(device, p->end[number]);
     return waited;
 }
@@ -304,12 +142,8 @@ struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const
 {
     struct device *device = p->request.device;
     struct progress *progress = p->request.progress;
-    struct step_record record = { .step = step, .timed = timed, .start = seconds_now(), .loss = NAN };
-    device->check_arithmetic(device);
-    observer_begin(p->observer, step, sink);
-    if (sink && p->request.reporting.parameters)
-        for (int i = 0; i < p->layer_count; i++)
-            observer_see_parameters(p->observer, p->layers[i], p->weights + (size_t)i * p->layer_size);
+    struct step_record record = { .step = step, .timed = timed, .start = seconds_now() };
+    p->worker->begin(p->worker, step, sink);
 
     int number = 0;
     for (int i = 0; i < p->program->count; i++) {
@@ -352,13 +186,7 @@ struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const
         number++;
     }
     record.idle = record.seconds - record.busy;
-    if (p->has_last) {
-        float sum;
-        device->download(device, &sum, p->loss, sizeof sum);
-        record.loss = sum * (1.0f / (float)loss_elements(p->request.model));
-        observer_loss(p->observer, record.loss);
-    }
-    observer_flush(p->observer);
+    record.loss = p->worker->finish(p->worker);
     atomic_store_explicit(&progress->current, -1, memory_order_relaxed);
     return record;
 }
@@ -377,11 +205,10 @@ const struct transfer_record *pipeline_transfers(const struct pipeline *p, size_
 
 const struct tensor_digest *pipeline_digests(const struct pipeline *p, size_t *count)
 {
-    return observer_digests(p->observer, count);
+    return p->worker->digests(p->worker, count);
 }
 
-const int *pipeline_layers(const struct pipeline *p, int *count)
+const struct rehearsed *pipeline_rehearsed(const struct pipeline *p)
 {
-    *count = p->layer_count;
-    return p->layers;
+    return p->request.rehearsal ? rehearsal_result(p->worker) : NULL;
 }

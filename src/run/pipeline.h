@@ -28,6 +28,8 @@ struct pipeline_request {
     struct injection injection;
     struct progress *progress;
     int steps; /* all of them: warm-up, timed, recorded */
+    const struct costs
+        *rehearsal; /* NULL, or: do not compute but wait so long, and check every message; must outlive it */
 };
 
 struct pipeline;
@@ -46,8 +48,13 @@ const struct action_record *pipeline_actions(const struct pipeline *pipeline, si
 const struct transfer_record *pipeline_transfers(const struct pipeline *pipeline, size_t *count);
 const struct tensor_digest *pipeline_digests(const struct pipeline *pipeline, size_t *count);
 
-/* Layers of this rank in ascending order, [count]; owned by the pipeline. */
-const int *pipeline_layers(const struct pipeline *pipeline, int *count);
+/* What a rehearsal found in the messages that this rank received, those handed over on the rank included. */
+struct rehearsed {
+    uint64_t right, wrong;
+    char first_wrong[256]; /* "channel 2 (activations, rank 1 to rank 2): expected ..., found ..." */
+};
+/* NULL where the pipeline computes. Owned by the pipeline. */
+const struct rehearsed *pipeline_rehearsed(const struct pipeline *pipeline);
 
 /* The executed trace against the planned program: in each step the order of compute, and on each channel the
    order of messages and the buffers they used. False with the first deviation in *error. */

@@ -21,7 +21,7 @@ static float *device_floats(struct device *device, size_t count)
 
 size_t reference_memory(const struct model *model)
 {
-    return (2 * parameters_size(model) + layer_saved_size(model) + layer_work_size(model) +
+    return (2 * parameters_size(model) + layer_saved_size(model) + layer_work_size(model, false) +
                2 * boundary_size(model) + 1) *
                sizeof(float) +
            observer_device_bytes(DIGESTS_AT_ONCE);
@@ -36,9 +36,9 @@ struct reference *reference_create(const struct reference_request *request)
     r->weights = device_floats(device, parameters_size(model));
     r->gradients = device_floats(device, parameters_size(model));
     r->saved_memory = device_floats(device, layer_saved_size(model));
-    r->work_memory = device_floats(device, layer_work_size(model));
+    r->work_memory = device_floats(device, layer_work_size(model, false));
     r->saved = layer_saved_view(model, r->saved_memory);
-    r->work = layer_work_view(model, r->work_memory);
+    r->work = layer_work_view(model, false, r->work_memory);
     r->out = device_floats(device, boundary_size(model));
     r->gradient = device_floats(device, boundary_size(model));
     r->loss = device_floats(device, 1);
@@ -137,8 +137,8 @@ static void backward_pass(struct reference *r, int step, const struct spill *spi
             load_input(r, spill, step, layer, microbatch);
             layer_forward(r->request.device, model, r->weights, &r->saved, &r->work, NULL);
             get(r, spill, (struct tensor){ TENSOR_ACTIVATION_GRADIENT, layer + 1, microbatch }, r->gradient);
-            layer_backward(r->request.device, model, r->weights, r->gradients, &r->saved, &r->work,
-                r->gradient, r->gradient, microbatch > 0);
+            layer_backward(r->request.device, model, r->weights, r->gradients, &r->saved, &r->work.kept,
+                &r->work, r->gradient, r->gradient, microbatch > 0);
             const struct tensor tensor = { TENSOR_ACTIVATION_GRADIENT, layer, microbatch };
             observer_see(r->observer, tensor, r->gradient, r->request.begins_chunk[layer]);
             if (layer > 0) put(r, spill, tensor, r->gradient);

@@ -36,21 +36,26 @@ static int channel_find(const struct program *program, enum channel_kind kind, i
 
 void wiring_make(struct wiring *wiring, const struct program *program)
 {
+    *wiring = (struct wiring){ .chunks = program->chunks,
+        .microbatches = program->microbatches,
+        .split = allocate((size_t)program->chunks * (size_t)program->microbatches, sizeof(bool)) };
     for (enum compute_kind kind = COMPUTE_F; kind <= COMPUTE_B; kind++) {
-        wiring->output[kind] = allocate((size_t)program->chunks, sizeof(int));
+        int *const output = wiring->output[message_kind(kind)] =
+            allocate((size_t)program->chunks, sizeof(int));
         for (int chunk = 0; chunk < program->chunks; chunk++) {
             const struct compute maker = { kind, chunk, 0 };
             struct compute user;
-            wiring->output[kind][chunk] = -1;
+            output[chunk] = -1;
             if (output_user(maker, program->chunks, &user))
-                wiring->output[kind][chunk] = channel_find(
-                    program, output_kind(maker), program->rank_of[chunk], program->rank_of[user.chunk]);
+                output[chunk] = channel_find(
+                    program, message_kind(kind), program->rank_of[chunk], program->rank_of[user.chunk]);
         }
     }
 }
 
 void wiring_free(struct wiring *wiring)
 {
-    free(wiring->output[COMPUTE_F]);
-    free(wiring->output[COMPUTE_B]);
+    free(wiring->output[CHANNEL_ACTIVATION]);
+    free(wiring->output[CHANNEL_GRADIENT]);
+    free(wiring->split);
 }

@@ -51,7 +51,7 @@ static bool check_wiring(const struct checker *check)
         for (int chunk = 0; chunk < check->program->chunks; chunk++) {
             struct compute user;
             if (!output_user((struct compute){ kind, chunk, 0 }, check->program->chunks, &user)) continue;
-            if (check->wiring.output[kind][chunk] >= 0) continue;
+            if (check->wiring.output[message_kind(kind)][chunk] >= 0) continue;
             text_add(check->error, "no channel takes the output of %c chunk %d from rank %d to rank %d",
                 compute_letter[kind], chunk, check->program->rank_of[chunk],
                 check->program->rank_of[user.chunk]);
@@ -74,8 +74,8 @@ static bool check_operation_names(const struct checker *check)
             const char *wrong = NULL;
             if (operation->kind > OPERATION_SEND)
                 wrong = "unknown kind of operation";
-            else if (c.kind != COMPUTE_F && c.kind != COMPUTE_B)
-                wrong = "a program consists of F and B";
+            else if (c.kind >= COMPUTE_KINDS)
+                wrong = "a program consists of F, B, I and W";
             else if (c.chunk < 0 || c.chunk >= program->chunks)
                 wrong = "there is no such chunk";
             else if (c.microbatch < 0 || c.microbatch >= program->microbatches)
@@ -94,7 +94,7 @@ static bool check_ascending(
     const struct checker *check, int rank, int position, struct compute compute, int *last)
 {
     const bool loss = compute.kind == COMPUTE_F && compute.chunk == check->program->chunks - 1;
-    if (compute.kind == COMPUTE_F && !loss) return true;
+    if (compute.kind == COMPUTE_I || (compute.kind == COMPUTE_F && !loss)) return true;
     int *before = &last[compute.kind == COMPUTE_F ? check->program->chunks : compute.chunk];
     if (compute.microbatch < *before) {
         char text[64];
@@ -108,49 +108,77 @@ static bool check_ascending(
     return true;
 }
 
-/* Each F and B once, on its rank, F before B, ascending where sums are made. */
-static bool check_computes(const struct checker *check)
+/* What `compute` lacks or has too much of, after the computes in done[kind][pair]; NULL where it may come. */
+static const char *wrong_now(bool *const *done, size_t pair, enum compute_kind kind)
+{
+    const bool backward = kind == COMPUTE_B || kind == COMPUTE_I;
+    if (done[kind][pair]) return "for the second time";
+    if (backward && !done[COMPUTE_F][pair]) return "its F has not run before it";
+    if (backward && (done[COMPUTE_B][pair] || done[COMPUTE_I][pair]))
+        return "a backward is either B, or I and W, and this one has had its other kind";
+    if (kind == COMPUTE_W && !done[COMPUTE_I][pair]) return "its I has not run before it";
+    return NULL;
+}
+
+/* Every F has its B, or its I and W. */
+static bool check_missing(const struct checker *check, bool *const *done)
 {
     const struct program *program = check->program;
-    const int chunks = program->chunks, m = program->microbatches;
-    const size_t computes = 2 * (size_t)chunks * (size_t)m;
-    bool *done = allocate(computes, sizeof *done);
-    int *last = allocate((size_t)chunks + 1, sizeof *last); /* of each chunk's B, and of the loss */
+    static const enum compute_kind kinds[] = { COMPUTE_F, COMPUTE_B, COMPUTE_W };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (int chunk = 0; chunk < program->chunks; chunk++) {
+            for (int i = 0; i < program->microbatches; i++) {
+                const struct compute compute = { kinds[k], chunk, i };
+                const size_t pair = pair_index(&check->wiring, compute);
+                if (done[kinds[k]][pair] || (kinds[k] == COMPUTE_B && done[COMPUTE_I][pair]) ||
+                    (kinds[k] == COMPUTE_W && done[COMPUTE_B][pair]))
+                    continue;
+                char text[64];
+                text_add(check->error, "rank %d never runs %s", program->rank_of[chunk],
+                    compute_text(compute, text, sizeof text));
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Each F, and its B or its I and W, once, on its rank, F before B or I before W, ascending where sums are
+   made. Notes in the wiring which backwards are in halves. */
+static bool check_computes(struct checker *check)
+{
+    const struct program *program = check->program;
+    const size_t pairs = (size_t)program->chunks * (size_t)program->microbatches;
+    bool *done[COMPUTE_KINDS];
+    int *last =
+        allocate((size_t)program->chunks + 1, sizeof *last); /* of each chunk's sums, and the loss's */
     bool fine = true;
-    for (int chunk = 0; chunk <= chunks; chunk++) last[chunk] = -1;
+    for (int chunk = 0; chunk <= program->chunks; chunk++) last[chunk] = -1;
+    for (int kind = 0; kind < COMPUTE_KINDS; kind++) done[kind] = allocate(pairs, sizeof(bool));
     for (int rank = 0; rank < program->ranks && fine; rank++) {
         for (int i = 0; i < program->rank[rank].count && fine; i++) {
             const struct operation *operation = &program->rank[rank].operations[i];
             if (operation->kind != OPERATION_COMPUTE) continue;
             const struct compute compute = operation->compute;
+            const size_t pair = pair_index(&check->wiring, compute);
             const int holder = program->rank_of[compute.chunk];
-            bool *self = &done[compute_index(compute, chunks, m)];
-            const struct compute forward = { COMPUTE_F, compute.chunk, compute.microbatch };
+            const char *wrong = wrong_now(done, pair, compute.kind);
             char text[64];
             compute_text(compute, text, sizeof text);
             fine = false;
             if (holder != rank)
                 text_add(check->error, "rank %d, operation %d, %s: rank %d holds that chunk", rank, i, text,
                     holder);
-            else if (*self)
-                text_add(check->error, "rank %d, operation %d, %s: for the second time", rank, i, text);
-            else if (compute.kind == COMPUTE_B && !done[compute_index(forward, chunks, m)])
-                text_add(
-                    check->error, "rank %d, operation %d, %s: its F has not run before it", rank, i, text);
+            else if (wrong)
+                text_add(check->error, "rank %d, operation %d, %s: %s", rank, i, text, wrong);
             else
                 fine = check_ascending(check, rank, i, compute, last);
-            *self = true;
+            done[compute.kind][pair] = true;
+            wiring_note(&check->wiring, compute);
         }
     }
-    for (size_t i = 0; i < computes && fine; i++) {
-        char text[64];
-        fine = done[i];
-        const struct compute missing = compute_named(check, (int64_t)i);
-        if (!fine)
-            text_add(check->error, "rank %d never runs %s", program->rank_of[missing.chunk],
-                compute_text(missing, text, sizeof text));
-    }
-    free(done);
+    fine = fine && check_missing(check, done);
+    for (int kind = 0; kind < COMPUTE_KINDS; kind++) free(done[kind]);
     free(last);
     return fine;
 }
@@ -178,7 +206,7 @@ static bool check_meetings(const struct checker *check)
                 const int c = o->input.channel, k = receives[c]++;
                 struct compute maker;
                 input_maker(o->compute, program->chunks, &maker);
-                if (k >= program->channels[c].messages || k >= sends[c] || same_compute(sent[c][k], maker))
+                if (k >= program->channels[c].messages || k >= sends[c] || same_output(sent[c][k], maker))
                     continue;
                 char on[64], got[64], wanted[64];
                 text_add(check->error,

@@ -85,11 +85,13 @@ static bool check_slot(struct memory *memory)
         if (*holds == EMPTY)
             text_add(memory->check->error, "is empty");
         else
-            text_add(memory->check->error, "holds %s until its B",
-                compute_text(compute_named(memory->check, *holds), text, sizeof text));
+            text_add(memory->check->error, "holds %s until its %c",
+                compute_text(compute_named(memory->check, *holds), text, sizeof text),
+                memory->check->wiring.split[*holds] ? 'W' : 'B');
         return false;
     }
-    *holds = o->compute.kind == COMPUTE_F ? name_of(memory, o->compute) : EMPTY;
+    if (o->compute.kind == COMPUTE_F) *holds = name_of(memory, o->compute);
+    if (o->compute.kind == COMPUTE_B || o->compute.kind == COMPUTE_W) *holds = EMPTY;
     return true;
 }
 
@@ -124,13 +126,19 @@ static bool check_compute(struct memory *memory)
     return true;
 }
 
+/* Not an I where the backward is whole, nor a B where it is in halves. */
+static bool is_planned(const struct checker *check, struct compute compute)
+{
+    return as_planned(&check->wiring, compute).kind == compute.kind;
+}
+
 static bool check_receive(struct memory *memory)
 {
     const struct operation *o = memory->operation;
     const struct checker *check = memory->check;
     const int in = input_channel(&check->wiring, o->compute, check->program->chunks);
     if (in < 0 || channel_is_local(&check->program->channels[in]) ||
-        check->program->channels[in].to != memory->rank) {
+        check->program->channels[in].to != memory->rank || !is_planned(check, o->compute)) {
         say_where(memory);
         text_add(check->error, "nothing is sent to this rank for that");
         return false;
@@ -148,7 +156,7 @@ static bool check_send(struct memory *memory)
     const struct checker *check = memory->check;
     const int out = output_channel(&check->wiring, o->compute);
     if (out < 0 || channel_is_local(&check->program->channels[out]) ||
-        check->program->channels[out].from != memory->rank) {
+        check->program->channels[out].from != memory->rank || !is_planned(check, o->compute)) {
         say_where(memory);
         text_add(check->error, "this rank has no such message to send");
         return false;
@@ -162,7 +170,7 @@ static bool check_send(struct memory *memory)
     return true;
 }
 
-/* Nothing was received or made in vain. Slots are empty, since every F has had its B. */
+/* Nothing was received or made in vain. Slots are empty, since every F has had its B or W. */
 static bool check_end(struct memory *memory)
 {
     const struct checker *check = memory->check;

@@ -74,10 +74,10 @@ static void explain_wait(const struct execution *e, int rank, struct text *error
 }
 
 static bool ends(
-    const struct program *program, bool blocking_sends, const double *no_cost, struct text *error)
+    const struct program *program, bool blocking_sends, const struct costs *costs, struct text *error)
 {
     struct execution execution;
-    const bool ended = execution_run(&execution, program, blocking_sends, no_cost, no_cost, 0);
+    const bool ended = execution_run(&execution, program, blocking_sends, costs, NULL, NULL);
     if (!ended) {
         int length = 0;
         int rank = shortest_cycle(&execution, &length);
@@ -93,7 +93,8 @@ static bool ends(
 bool deadlock_check(const struct program *program, struct text *error)
 {
     double *no_cost = allocate((size_t)program->chunks, sizeof *no_cost);
-    const bool fine = ends(program, false, no_cost, error) && ends(program, true, no_cost, error);
+    const struct costs costs = { .seconds = { no_cost, no_cost, no_cost, no_cost } };
+    const bool fine = ends(program, false, &costs, error) && ends(program, true, &costs, error);
     free(no_cost);
     return fine;
 }

@@ -1,5 +1,6 @@
 /* The abstract execution of a program. */
 #include "execute.h"
+#include <assert.h>
 #include <stdlib.h>
 
 static double later(double a, double b)
@@ -8,14 +9,14 @@ static double later(double a, double b)
 }
 
 /* One side of message k is ready at `now`; where the other was before it, the message is delivered. */
-static void meet(struct transfers *t, int k, double now, double latency)
+static void meet(struct transfers *t, int k, double now, const struct costs *costs)
 {
     if (k >= t->posted || k >= t->started) {
         t->time[k] = now;
         return;
     }
     const double free_since = k > 0 ? t->time[k - 1] : 0;
-    t->time[k] = later(later(t->time[k], now), free_since) + latency;
+    t->time[k] = later(later(t->time[k], now), free_since) + costs->latency + costs->transfer;
     t->delivered = k + 1;
 }
 
@@ -45,9 +46,14 @@ static bool try_compute(struct execution *e, int rank, const struct operation *o
     if (out.channel >= 0 && !channel_is_local(&channels[out.channel]) &&
         !await(e, rank, out.channel, e->transfers[out.channel].sent[out.buffer], &start))
         return false;
-    const double *costs = operation->compute.kind == COMPUTE_F ? e->cost_f : e->cost_b;
-    e->clock[rank] = start + costs[operation->compute.chunk];
-    e->busy[rank] += costs[operation->compute.chunk];
+    const double *of_chunk = e->costs->seconds[operation->compute.kind];
+    assert(of_chunk);
+    const double seconds = of_chunk[operation->compute.chunk];
+    e->clock[rank] = start + seconds;
+    e->busy[rank] += seconds;
+    if (e->start) e->start[rank][e->computed[rank]] = start;
+    if (e->end) e->end[rank][e->computed[rank]] = e->clock[rank];
+    e->computed[rank]++;
     return true;
 }
 
@@ -61,14 +67,14 @@ static bool try_operation(struct execution *e, int rank, int *touched)
     if (operation->kind == OPERATION_RECEIVE) {
         struct transfers *t = &e->transfers[ *touched = operation->input.channel];
         const int k = t->received[operation->input.buffer] = t->posted++;
-        meet(t, k, e->clock[rank], e->latency);
+        meet(t, k, e->clock[rank], e->costs);
         return true;
     }
     struct transfers *t = &e->transfers[operation->output.channel];
     if (!e->sending[rank]) {
         *touched = operation->output.channel;
         const int k = t->sent[operation->output.buffer] = t->started++;
-        meet(t, k, e->clock[rank], e->latency);
+        meet(t, k, e->clock[rank], e->costs);
     }
     e->sending[rank] = e->blocking_sends && !await(e, rank, operation->output.channel,
                                                 t->sent[operation->output.buffer], &e->clock[rank]);
@@ -88,6 +94,7 @@ static void execution_prepare(struct execution *e)
     e->position = allocate(ranks, sizeof *e->position);
     e->clock = allocate(ranks, sizeof *e->clock);
     e->busy = allocate(ranks, sizeof *e->busy);
+    e->computed = allocate(ranks, sizeof *e->computed);
     e->channel = allocate(ranks, sizeof *e->channel);
     e->message = allocate(ranks, sizeof *e->message);
     e->sending = allocate(ranks, sizeof *e->sending);
@@ -110,13 +117,11 @@ static void execution_prepare(struct execution *e)
 }
 
 bool execution_run(struct execution *e, const struct program *program, bool blocking_sends,
-    const double *cost_f, const double *cost_b, double latency)
+    const struct costs *costs, double **start, double **end)
 {
-    *e = (struct execution){ .program = program,
-        .blocking_sends = blocking_sends,
-        .cost_f = cost_f,
-        .cost_b = cost_b,
-        .latency = latency };
+    *e = (struct execution){
+        .program = program, .blocking_sends = blocking_sends, .costs = costs, .start = start, .end = end
+    };
     execution_prepare(e);
     int *ready =
         allocate((size_t)program->ranks, sizeof *ready); /* a stack: each rank is on it at most once */
@@ -147,6 +152,7 @@ void execution_free(struct execution *e)
     free(e->position);
     free(e->clock);
     free(e->busy);
+    free(e->computed);
     free(e->channel);
     free(e->message);
     free(e->sending);

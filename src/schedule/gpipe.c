@@ -5,7 +5,7 @@
 
 bool gpipe_generate(struct schedule *schedule, int chunks_per_rank, struct text *error)
 {
-    if (!plain_case(schedule, "gpipe", chunks_per_rank, error)) return false;
+    if (!plain_case(schedule, "gpipe", "interleaved-1f1b", chunks_per_rank, error)) return false;
     const int m = schedule->microbatches;
     place_round_robin(schedule);
     for (int rank = 0; rank < schedule->ranks; rank++) {

@@ -27,7 +27,7 @@ static int nearest_legal_group(int group, int ranks, int microbatches)
 
 /* The k-th row of the forward table, as a compute of `rank`; for the backward table count the chunks from the
  * end. */
-static struct compute table_row(const struct schedule *schedule, enum compute_kind kind, int rank, int k)
+struct compute table_row(const struct schedule *schedule, enum compute_kind kind, int rank, int k)
 {
     const int group = schedule->group, chunks_per_rank = schedule->chunks / schedule->ranks;
     const long long whole = (long long)group * chunks_per_rank; /* rows of a whole group */
@@ -40,25 +40,29 @@ static struct compute table_row(const struct schedule *schedule, enum compute_ki
     return (struct compute){ kind, chunk * schedule->ranks + rank, first + in_group % size };
 }
 
+bool choose_group(struct schedule *schedule, struct text *error)
+{
+    const int p = schedule->ranks, m = schedule->microbatches;
+    if (schedule->group == 0) schedule->group = nearest_legal_group(0, p, m); /* that is the smallest */
+    if (legal_group(schedule->group, p, m)) return true;
+    const int nearest = nearest_legal_group(schedule->group, p, m);
+    if (m < p)
+        text_add(error,
+            "group=%d: with fewer microbatches (%d) than ranks (%d) the group is all of them: "
+            "the nearest legal group is %d",
+            schedule->group, m, p, nearest);
+    else
+        text_add(error,
+            "group=%d: must be at least ranks=%d, and divide microbatches=%d or leave a remainder of at "
+            "least %d: the nearest legal group is %d",
+            schedule->group, p, m, p, nearest);
+    return false;
+}
+
 bool interleaved_generate(struct schedule *schedule, int chunks_per_rank, struct text *error)
 {
     const int p = schedule->ranks, m = schedule->microbatches, v = chunks_per_rank, total = m * v;
-    if (schedule->group == 0) {
-        schedule->group = nearest_legal_group(0, p, m); /* that is the smallest */
-    } else if (!legal_group(schedule->group, p, m)) {
-        const int nearest = nearest_legal_group(schedule->group, p, m);
-        if (m < p)
-            text_add(error,
-                "group=%d: with fewer microbatches (%d) than ranks (%d) the group is all of them: "
-                "the nearest legal group is %d",
-                schedule->group, m, p, nearest);
-        else
-            text_add(error,
-                "group=%d: must be at least ranks=%d, and divide microbatches=%d or leave a remainder of at "
-                "least %d: the nearest legal group is %d",
-                schedule->group, p, m, p, nearest);
-        return false;
-    }
+    if (!choose_group(schedule, error)) return false;
     /* A group of more than all microbatches is one group, whose warm-up covers everything sooner. */
     const long long group = schedule->group;
     place_round_robin(schedule);

@@ -6,7 +6,7 @@
 
 enum { NEVER = INT_MAX };
 
-/* When each compute ends (by compute_index), in units; NEVER for what a stall keeps from running. */
+/* When each F, B and I ends (by compute_index), in units; NEVER for what a stall keeps from running. */
 static int *finish_times(const struct schedule *schedule)
 {
     const int chunks = schedule->chunks, m = schedule->microbatches, ranks = schedule->ranks;
@@ -35,8 +35,10 @@ static int *finish_times(const struct schedule *schedule)
                 }
                 if (finish[input] > start) start = finish[input];
             }
+            clock[rank] = start + 1;
+            if (compute.kind == COMPUTE_W) continue;
             const size_t self = compute_index(compute, chunks, m);
-            finish[self] = clock[rank] = start + 1;
+            finish[self] = clock[rank];
             if (output_user(compute, chunks, &user)) {
                 const int other = schedule->rank_of[user.chunk];
                 if (other != rank && awaits[other] == self) {

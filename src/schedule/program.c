@@ -43,7 +43,7 @@ struct route {
 struct lowering {
     const struct schedule *schedule;
     struct program *program;
-    struct wiring wiring;
+    struct wiring wiring; /* its notes are made with number_messages */
     struct route *routes; /* [channels] */
     int *message;         /* [compute_index] a compute's output's number on its channel; -1 none */
     int *local_buffer;    /* [compute_index] where a local hand-over lies; -1 none */
@@ -74,10 +74,12 @@ static void number_messages(struct lowering *l)
     for (int rank = 0; rank < schedule->ranks; rank++) {
         for (int i = 0; i < schedule->count[rank]; i++) {
             const struct compute compute = schedule->order[rank][i];
-            assert(compute.kind == COMPUTE_F || compute.kind == COMPUTE_B);
+            assert(compute.kind < COMPUTE_KINDS);
             assert(compute.chunk >= 0 && compute.chunk < chunks && compute.microbatch >= 0 &&
                    compute.microbatch < m);
+            assert(schedule->rank_of[compute.chunk] == rank);
             const int out = output_channel(&l->wiring, compute);
+            wiring_note(&l->wiring, compute);
             if (out >= 0) l->message[compute_index(compute, chunks, m)] = channels[out].messages++;
         }
     }
@@ -157,7 +159,7 @@ static void append_receive(struct lowering *l, struct rank_program *rank, int c,
     struct compute user;
     output_user(route->maker[route->posted], l->schedule->chunks, &user);
     route->buffer[route->posted++] = buffer;
-    append(rank, OPERATION_RECEIVE, user)->input = (struct endpoint){ c, buffer };
+    append(rank, OPERATION_RECEIVE, as_planned(&l->wiring, user))->input = (struct endpoint){ c, buffer };
 }
 
 /* At the start: all buffers of all channels, in the order in which the rank will come to need them. */
@@ -185,7 +187,7 @@ static void lower_rank(struct lowering *l, int r)
     for (int i = 0; i < count; i++) {
         const struct compute compute = schedule->order[r][i];
         const size_t self = compute_index(compute, chunks, m);
-        int *slot = &l->slot[(size_t)compute.chunk * (size_t)m + (size_t)compute.microbatch];
+        int *slot = &l->slot[pair_index(&l->wiring, compute)];
         int in;
         const int message = input_message(l, compute, &in), out = output_channel(&l->wiring, compute);
         struct operation *operation = append(rank, OPERATION_COMPUTE, compute);
@@ -210,7 +212,7 @@ static void lower_rank(struct lowering *l, int r)
             operation->output = (struct endpoint){ out, l->routes[out].sent++ % channels[out].send_buffers };
         const struct endpoint output = operation->output;
 
-        if (compute.kind == COMPUTE_B) pool_give(&slots, *slot);
+        if (compute.kind == COMPUTE_B || compute.kind == COMPUTE_W) pool_give(&slots, *slot);
         if (local_in)
             pool_give(&l->routes[in].local, input.buffer);
         else if (in >= 0 && input.buffer >= 0 && l->routes[in].posted < channels[in].messages)

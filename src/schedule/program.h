@@ -34,7 +34,7 @@ struct endpoint {
 struct operation {
     enum operation_kind kind;
     struct compute compute; /* COMPUTE: what; RECEIVE and SEND: the action that uses or made the message */
-    int slot;               /* COMPUTE: the slot that F fills and B empties */
+    int slot;               /* COMPUTE: the slot that F fills, I reads, and B or W empties */
     struct endpoint input, output; /* COMPUTE: both; RECEIVE: input; SEND: output */
 };
 
@@ -55,32 +55,45 @@ struct program {
 /* Lowers a schedule. send_buffers, at least 1: how many a channel (2 hides a send behind the next compute).
    receive_buffers 0: per channel, as many as a run with equal chunk times and instant messages ever has in
    flight, and at least 2. A channel gets no more buffers than it has messages, and no fewer than its receiver
-   needs to take them in its own order. Cannot fail on a well-formed schedule of F and B; program_check says
-   whether it is one. Free with program_free. */
+   needs to take them in its own order. Each compute must exist and be on the rank that holds its chunk;
+   whether all are there, in an order that runs, program_check says. Free with program_free. */
 void program_make(
     struct program *program, const struct schedule *schedule, int send_buffers, int receive_buffers);
 void program_free(struct program *program);
 
-/* Proves of the program, before it runs: each (chunk, microbatch) has its F and its B once, on the rank that
-   holds the chunk, F before B; microbatches reach each chunk's B, and the last chunk's F (the loss), in
-   ascending order; every receive meets its send in FIFO order on its channel; no slot or buffer is reused
-   while live; no deadlock when every send is a rendezvous that occupies its buffer until the receive is
-   posted, both with sends in the background and with the rank blocked in each send until it completes
-   (overlap off). False with the counterexample in *error: the actions, ranks and channel of the cycle, one
-   line a rank that waits, as short as can be. */
+/* Proves of the program, before it runs: each (chunk, microbatch) has its F and its B, or its F, I and W,
+   once, on the rank that holds the chunk and in that order; microbatches reach each chunk's B and W, and the
+   last chunk's F (the loss), in ascending order; every receive meets its send in FIFO order on its channel;
+   no slot or buffer is reused while live; no deadlock when every send is a rendezvous that occupies its
+   buffer until the receive is posted, both with sends in the background and with the rank blocked in each
+   send until it completes (overlap off), and so with the host blocked in any calls that enqueue (deadlock.h).
+   False with the counterexample in *error: the actions, ranks and channel of the cycle, one line a rank that
+   waits, as short as can be. */
 bool program_check(const struct program *program, struct text *error);
+
+/* What actions and messages take, in seconds (or any one unit). */
+struct costs {
+    const double *seconds[COMPUTE_KINDS]; /* [chunks] each; NULL for a kind that the program has not */
+    double latency;                       /* from both sides being ready to the message's arrival, at least */
+    double transfer; /* what a message occupies its channel for beyond that: bytes / bandwidth */
+};
 
 /* What the program does in time, its buffers honoured, in the unit of the costs given. */
 struct prediction {
     double makespan;
-    double *busy;    /* [ranks] */
-    int *peak_slots; /* [ranks] the most slots live at once */
+    double *busy;          /* [ranks] */
+    int *peak_slots;       /* [ranks] the most slots live at once */
+    double **start, **end; /* [ranks][computes of the rank, in its order] */
 };
-/* cost_f[chunk], cost_b[chunk]; a message takes `latency` from when both its sides are ready, and a channel
-   carries one at a time. Sends are in the background. The program must have passed program_check. */
-void program_simulate(const struct program *program, const double *cost_f, const double *cost_b,
-    double latency, struct prediction *prediction);
+/* A message takes latency + transfer from when both its sides are ready, and a channel carries one at a time.
+   Sends are in the background. The program must have passed program_check. */
+void program_simulate(
+    const struct program *program, const struct costs *costs, struct prediction *prediction);
 void prediction_free(struct prediction *prediction);
 
 /* "F chunk 3 microbatch 5", into a buffer of the caller's. */
 const char *compute_text(struct compute compute, char *buffer, size_t size);
+
+/* Appends the program as PyTorch's pipelining CSV, current dialect, one row a rank: compute actions alone, or
+   with every send and receive (hand-overs on one rank have none). */
+void program_write_csv(const struct program *program, bool communication, struct text *out);

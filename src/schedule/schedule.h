@@ -31,10 +31,31 @@ bool schedule_make(struct schedule *schedule, const char *name, int ranks, int c
     int microbatches, int group, struct text *error);
 void schedule_free(struct schedule *schedule);
 
-/* The bubble in both usual forms, from the closed form of design (N = p, p dividing m, free communication);
- * NaN where none is known. */
+/* A schedule from PyTorch's pipelining CSV (csv_cells.c says the grammar): one row a rank. ranks,
+   microbatches: what the deck says; the file must agree. Every cell must match in full; duplicates, missing
+   actions, a stage in two rows and trailing junk are refused with row and column. Sends and receives, where
+   the file has them, must pair up; the lowering then makes its own. */
+enum csv_dialect {
+    CSV_CURRENT, /* B is the full backward, I the input's gradient, W the weights' */
+    CSV_OLDER    /* BW is the full backward, B the input's gradient, W the weights' */
+};
+bool schedule_read_csv(struct schedule *schedule, const char *path, const char *text, size_t length,
+    enum csv_dialect dialect, int ranks, int microbatches, struct text *error);
+
+/* Whether NAME's backward is split into I and W, and the chunks a rank must have (0: any; so too of a name
+   that is not in schedule_names). */
+struct schedule_traits {
+    bool splits_backward;
+    int chunks_per_rank;
+};
+struct schedule_traits schedule_traits(const char *name);
+
+/* The bubble in both usual forms, from the closed form for chunks of equal time and free communication, where
+   the backward is split with F, I and W of equal length; NaN where none is known (interleaved-1f1b: p must
+   divide m; looped-bfs, zb-h1, interleaved-zb: m >= p; zb-v: m >= 2p-1). */
 struct bubble {
-    double over_ideal; /* idle / ideal compute: (p-1)/m for gpipe and 1f1b, (p-1)/(m v) interleaved */
-    double of_step;    /* idle / whole step: (p-1)/(m+p-1), (p-1)/(m v + p-1) */
+    double
+        over_ideal; /* idle / ideal compute: (p-1)/(m v), and a third of that where the backward is split */
+    double of_step; /* idle / whole step: (p-1)/(m v + p-1), (p-1)/(3 m v + p-1) */
 };
 struct bubble schedule_bubble(const char *name, int ranks, int chunks_per_rank, int microbatches);

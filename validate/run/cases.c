@@ -35,6 +35,17 @@ static struct device *open_device(const struct test_case *test)
     return device;
 }
 
+bool case_is_refused(const struct test_case *test, int ranks)
+{
+    struct text error = { 0 };
+    struct schedule schedule;
+    const bool made = schedule_make(&schedule, test->schedule, ranks, test->chunks_per_rank,
+        test->model.microbatches, test->group, &error);
+    if (made) schedule_free(&schedule);
+    text_free(&error);
+    return !made;
+}
+
 struct digests run_case(struct job *job, const struct test_case *test)
 {
     struct text error = { 0 };

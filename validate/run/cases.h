@@ -20,6 +20,8 @@ struct digests {
     size_t count;
 };
 
+/* Whether schedule_make refuses the case on so many ranks. */
+bool case_is_refused(const struct test_case *test, int ranks);
 /* Runs the case on all ranks of the job; the digests of all steps on rank 0. Fails the job where the trace is
    not the program, where a refused case was not expected, or where the device holds other than the planned
    bytes. */

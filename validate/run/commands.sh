@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a user sees: the commands, their exit codes, last lines, files. One statement a function; `commands.sh NAME` checks one.
-# Environment: PIPELEAF_LAUNCH ("mpiexec -n"), PIPELEAF (the folder of the programs), PIPELEAF_SOURCE (the source tree).
+# Environment: PIPELEAF_LAUNCH ("mpiexec -n"), PIPELEAF (the folder of the programs), PIPELEAF_SOURCE (the source tree),
+# PIPELEAF_WRONG_MESSAGE (the library wrong_message).
 set -uo pipefail
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipeleaf-commands.XXXXXX")
@@ -147,7 +148,9 @@ refusals_are_one_line() {
     launch 2 run input/tiny.nml pipeline.ranks=2 run.device=cuda
     check "device cuda without CUDA" exits 1
     single plan input/tiny.nml pipeline.schedule=gpipe
-    check "gpipe with v=2 names interleaved-1f1b" errors_with "interleaved-1f1b"
+    check "gpipe with v=2 names looped-bfs" errors_with "looped-bfs"
+    single plan input/tiny.nml pipeline.schedule=1f1b
+    check "1f1b with v=2 names interleaved-1f1b" errors_with "interleaved-1f1b"
     single reference
     check "reference without a deck" errors_with "deck"
     single frobnicate
@@ -199,6 +202,68 @@ a_killed_rank_ends_the_job() {
     check "the job fails" fails
     sleep 0.5
     check "no rank is left" test -z "$(pgrep -f "output.directory=$work/kill")"
+}
+
+rehearse() { # ranks, chunks a rank, schedule, milliseconds of a chunk's F and B, words...
+    local p=$1 v=$2 schedule=$3 forward backward
+    forward=$(awk "BEGIN { print $4 / 3000 }") backward=$(awk "BEGIN { print $4 / 1500 }")
+    shift 4
+    launch "$p" run input/tiny.nml pipeline.ranks="$p" pipeline.chunks_per_rank="$v" model.layers=$((p * v)) pipeline.schedule="$schedule" \
+        batch.microbatches=16 run.device=rehearsal machine.forward="$forward" machine.backward="$backward" output.directory="$work/rehearsal" "$@"
+}
+bubble_is() { # idle/step of the rehearsal, to within 0.02
+    local measured
+    measured=$(sed -n 's/.*"bubble_of_step": \([0-9.eE+-]*\).*/\1/p' "$work/rehearsal/result.json")
+    echo "    bubble $measured, closed form $1"
+    awk "BEGIN { exit !($measured > 0 && $measured - $1 < 0.02 && $1 - $measured < 0.02) }"
+}
+
+a_rehearsal_keeps_its_times() {
+    rehearse 8 2 interleaved-1f1b 20 run.steps=3
+    check "a rehearsal is done" exits 0
+    check "every message was right" says "REHEARSAL: 2400 of 2400 messages right" # 5 steps * 16 microbatches * 15 hand-overs * 2
+    check "nothing was verified" two_last_lines "$work/rehearsal/listing.txt" "NOT PERFORMED"
+    check "there is no figure of merit" says "FOM = NOT MEASURED"
+    check "there are no digests" test ! -e "$work/rehearsal/digest.txt"
+    check "interleaved, p=8 v=2 m=16, 20 ms a chunk: the bubble is that of the closed form" bubble_is 0.179487
+    rehearse 8 1 1f1b 100 run.steps=1 run.warmup_steps=0
+    check "1f1b, p=8 m=16, 100 ms a chunk: the bubble is that of the closed form" bubble_is 0.304348
+    rehearse 4 2 zb-v 1 run.steps=1
+    check "a schedule of I and W, with hand-overs on a rank, is rehearsed" says "REHEARSAL: 672 of 672 messages right"
+    rehearse 4 2 interleaved-1f1b 1 verify.against="$work"
+    check "asked for a verdict by name: exit 3" exits 3
+    rehearse 4 2 interleaved-1f1b 1 --inject step=1,layer=0,microbatch=0,tensor=activation,element=0,bit=0
+    check "a fault cannot be injected" errors_with "computes nothing"
+    rehearse 2 1 1f1b 1 model.hidden=1 model.heads=1 model.sequence=2 batch.microbatch_size=2
+    check "a message too small for a stamp is refused" errors_with "a message of 16 bytes"
+    launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/measured"
+    launch 2 run input/tiny.nml pipeline.ranks=2 run.device=rehearsal --from "$work/measured" output.directory="$work/rehearsal"
+    check "a measured run is rehearsed" says "REHEARSAL: 240 of 240 messages right"
+    launch 2 run input/tiny.nml pipeline.ranks=2 run.device=rehearsal --from "$work/nothing" output.directory="$work/rehearsal"
+    check "a measured run that is not there is named" errors_with "$work/nothing"
+    launch 2 run input/tiny.nml pipeline.ranks=2 --from "$work/measured" output.directory="$work/rehearsal"
+    check "what computes takes no times from elsewhere" errors_with "only run.device='rehearsal'"
+    launch 2 run input/175b.nml pipeline.ranks=2 pipeline.chunks_per_rank=1 batch.microbatches=2 run.device=rehearsal run.transport=mpi run.steps=1 run.warmup_steps=0 machine.flop_rate=1e18 output.directory="$work/rehearsal"
+    check "the messages of the 175b deck are bf16" says "in messages of 48.00 MiB"
+    check "and arrive" says "REHEARSAL: 8 of 8 messages right"
+    single reference input/tiny.nml run.device=rehearsal output.directory="$work/rehearsal"
+    check "a reference is no rehearsal" errors_with "computes nothing"
+}
+
+a_wrong_message_is_found() {
+    local words="model.layers=8 output.directory=$work/wrong"
+    # shellcheck disable=SC2086
+    ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" $PIPELEAF_LAUNCH 4 env LD_PRELOAD="$PIPELEAF_WRONG_MESSAGE" "$PIPELEAF/pipeleaf" run input/tiny.nml run.device=rehearsal $words >"$work/output" 2>&1
+    code=$?
+    check "a rehearsal counts it" says "REHEARSAL: 559 of 560 messages right"
+    check "the listing names rank, channel and both messages" grep -Eq 'rank [0-3]: channel [0-9]+ \((activations|gradients), rank 1 to rank [0-3]\): expected .* microbatch [0-9]+ of step 1, found .* microbatch [0-9]+ of step 1' "$work/output"
+    check "nothing was verified" verdict_is "NOT PERFORMED"
+    check "the exit code is 2" exits 2
+    # shellcheck disable=SC2086
+    ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" $PIPELEAF_LAUNCH 4 env LD_PRELOAD="$PIPELEAF_WRONG_MESSAGE" "$PIPELEAF/pipeleaf" run input/tiny.nml $words >"$work/output" 2>&1
+    code=$?
+    check "the run itself finds it by its bits" verdict_is "UNSUCCESSFUL"
+    check "and ends with exit 2" exits 2
 }
 
 plan_needs_no_launch() {

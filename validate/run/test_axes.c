@@ -100,6 +100,36 @@ static void faults_show(struct job *job, const struct digests *reference)
     if (job->rank == 0) CHECK(count > 7, "one flipped bit of an activation: %zu digests differ", count);
 }
 
+/* A fault is put in at the same place whether backward is split or not: the same digests then differ, in the
+ * same way. */
+static void faults_are_the_same_in_halves(struct job *job, const struct digests *reference)
+{
+    static const struct tensor tensors[] = { { TENSOR_GRADIENT, 0, ATTENTION_QKV_WEIGHT },
+        { .class = TENSOR_ACTIVATION_GRADIENT } };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        struct test_case test = base;
+        test.injection = (struct injection){ .active = true,
+            .step = 2,
+            .layer = 4,
+            .microbatch = 1,
+            .tensor = tensors[i],
+            .element = 5,
+            .bit = 22 };
+        struct digests whole = run_case(job, &test);
+        test.schedule = "interleaved-zb";
+        struct digests halves = run_case(job, &test);
+        if (job->rank == 0) {
+            const size_t differ = digests_differ(&whole, &halves), seen = digests_differ(&halves, reference);
+            CHECK(differ == 0, "%s: with the same fault %zu digests differ",
+                tensor_class_name[tensors[i].class], differ);
+            CHECK(i == 0 ? seen == 1 : seen > PARAMETERS, "%s: the fault shows in %zu digests",
+                tensor_class_name[tensors[i].class], seen);
+        }
+        free(whole.line);
+        free(halves.line);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct job job;
@@ -127,6 +157,7 @@ int main(int argc, char **argv)
     equal(&job, &test, &reference, "the definition");
     split_does_not_show(&job);
     faults_show(&job, &reference);
+    faults_are_the_same_in_halves(&job, &reference);
     free(reference.line);
 
     /* 4 KiB is Open MPI's eager limit between processes of one host, 64 KiB MPICH's and that of TCP: messages

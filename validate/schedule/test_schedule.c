@@ -53,16 +53,38 @@ static void known_orders(void)
             "B1.4" });
     orders_are("gpipe", 2, 1, 3,
         (const char *const[]){ "F0.0 F0.1 F0.2 B0.0 B0.1 B0.2", "F1.0 F1.1 F1.2 B1.0 B1.1 B1.2" });
+    orders_are("looped-bfs", 2, 2, 2,
+        (const char *const[]){
+            "F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1", "F1.0 F1.1 F3.0 F3.1 B3.0 B3.1 B1.0 B1.1" });
+    orders_are("zb-h1", 4, 1, 6,
+        (const char *const[]){
+            "F0.0 F0.1 F0.2 F0.3 I0.0 W0.0 F0.4 I0.1 W0.1 F0.5 I0.2 W0.2 I0.3 W0.3 I0.4 W0.4 I0.5 W0.5",
+            "F1.0 F1.1 F1.2 I1.0 F1.3 I1.1 W1.0 F1.4 I1.2 W1.1 F1.5 I1.3 W1.2 I1.4 W1.3 I1.5 W1.4 W1.5",
+            "F2.0 F2.1 I2.0 F2.2 I2.1 F2.3 I2.2 W2.0 F2.4 I2.3 W2.1 F2.5 I2.4 W2.2 I2.5 W2.3 W2.4 W2.5",
+            "F3.0 I3.0 F3.1 I3.1 F3.2 I3.2 F3.3 I3.3 W3.0 F3.4 I3.4 W3.1 F3.5 I3.5 W3.2 W3.3 W3.4 W3.5" });
+    orders_are("interleaved-zb", 2, 2, 2,
+        (const char *const[]){ "F0.0 F0.1 F2.0 F2.1 I2.0 W2.0 I2.1 W2.1 I0.0 W0.0 I0.1 W0.1",
+            "F1.0 F1.1 F3.0 I3.0 F3.1 I3.1 W3.0 I1.0 W3.1 I1.1 W1.0 W1.1" });
+    /* By PyTorch's rule, worked out by hand; and with m=2 that of m=3 without microbatch 2. */
+    orders_are("zb-v", 2, 2, 4,
+        (const char *const[]){
+            "F0.0 F0.1 F0.2 F3.0 I3.0 W3.0 F3.1 I3.1 W3.1 F0.3 I0.0 W0.0 F3.2 I3.2 W3.2 I0.1 W0.1 F3.3 I3.3 "
+            "W3.3 I0.2 W0.2 I0.3 W0.3",
+            "F1.0 F2.0 F1.1 F2.1 I2.0 W2.0 F1.2 I1.0 W1.0 F2.2 I2.1 W2.1 F1.3 I1.1 W1.1 F2.3 I2.2 W2.2 I1.2 "
+            "I2.3 I1.3 W1.2 W2.3 W1.3" });
+    orders_are("zb-v", 2, 2, 2,
+        (const char *const[]){ "F0.0 F0.1 F3.0 I3.0 W3.0 F3.1 I3.1 W3.1 I0.0 W0.0 I0.1 W0.1",
+            "F1.0 F2.0 F1.1 F2.1 I2.0 W2.0 I1.0 W1.0 I2.1 W2.1 I1.1 W1.1" });
 }
 
-static void interleaved_with_one_chunk_is_1f1b(void)
+static void with_one_chunk_it_is(const char *simple, const char *general)
 {
     for (int p = 1; p <= 6; p++) {
         for (int m = 1; m <= 2 * p + 1; m++) {
             struct schedule plain, interleaved;
             struct text error = { 0 };
-            CHECK(schedule_make(&plain, "1f1b", p, 1, m, 0, &error), "%s", error.data);
-            CHECK(schedule_make(&interleaved, "interleaved-1f1b", p, 1, m, 0, &error), "%s", error.data);
+            CHECK(schedule_make(&plain, simple, p, 1, m, 0, &error), "%s", error.data);
+            CHECK(schedule_make(&interleaved, general, p, 1, m, 0, &error), "%s", error.data);
             for (int rank = 0; rank < p; rank++) {
                 struct text a = order_text(&plain, rank), b = order_text(&interleaved, rank);
                 CHECK(
@@ -74,6 +96,37 @@ static void interleaved_with_one_chunk_is_1f1b(void)
             schedule_free(&interleaved);
         }
     }
+}
+
+static void traits_are_what_schedules_do(void)
+{
+    for (const char *const *name = schedule_names; *name; name++) {
+        const struct schedule_traits traits = schedule_traits(*name);
+        for (int v = 1; v <= 3; v++) {
+            struct schedule schedule;
+            struct text error = { 0 };
+            const bool made = schedule_make(&schedule, *name, 3, v, 4, 0, &error);
+            CHECK(made == (traits.chunks_per_rank == 0 || traits.chunks_per_rank == v), "%s v=%d", *name, v);
+            bool splits = false;
+            for (int i = 0; made && i < schedule.count[0]; i++)
+                splits = splits || schedule.order[0][i].kind == COMPUTE_W;
+            CHECK(!made || splits == traits.splits_backward, "%s", *name);
+            schedule_free(&schedule);
+            text_free(&error);
+        }
+    }
+}
+
+static void a_v_turns_on_the_last_rank(void)
+{
+    static const int expected[] = { 0, 1, 2, 2, 1, 0 };
+    struct schedule schedule;
+    struct text error = { 0 };
+    CHECK(schedule_make(&schedule, "zb-v", 3, 2, 4, 0, &error), "%s", error.data);
+    for (int chunk = 0; chunk < 6; chunk++)
+        CHECK(schedule.rank_of[chunk] == expected[chunk], "chunk %d on rank %d", chunk,
+            schedule.rank_of[chunk]);
+    schedule_free(&schedule);
 }
 
 static void group_is(int p, int v, int m, int given, int used)
@@ -131,7 +184,21 @@ static void refusals(void)
         "legal group is 4");
     refused("interleaved_1f1b", 4, 2, 8, 0,
         "schedule='interleaved_1f1b': no such schedule; did you mean 'interleaved-1f1b'? "
-        "(there are: 'gpipe', '1f1b', 'interleaved-1f1b')");
+        "(there are: 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs', 'zb-h1', 'interleaved-zb', 'zb-v')");
+    refused("zb-h1", 4, 2, 8, 0,
+        "chunks_per_rank=2: schedule='zb-h1' has one chunk a rank: set chunks_per_rank=1 or "
+        "schedule='interleaved-zb'");
+    refused("zb-v", 4, 1, 8, 0,
+        "chunks_per_rank=1: schedule='zb-v' has two chunks a rank: set chunks_per_rank=2 or "
+        "schedule='zb-h1'");
+    refused("zb-v", 4, 3, 8, 0,
+        "chunks_per_rank=3: schedule='zb-v' has two chunks a rank: set chunks_per_rank=2 or "
+        "schedule='interleaved-zb'");
+    refused("zb-v", 4, 2, 8, 4, "group=4: schedule='zb-v' has no groups: set group=0");
+    refused("looped-bfs", 4, 2, 8, 4, "group=4: schedule='looped-bfs' has no groups: set group=0");
+    refused("interleaved-zb", 4, 3, 5, 4,
+        "group=4: must be at least ranks=4, and divide microbatches=5 or leave a remainder of at least 4: "
+        "the nearest legal group is 5");
     refused("1f1b", 0, 1, 8, 0, "ranks=0: must be at least 1");
     refused("1f1b", 2, 1, 0, 0, "microbatches=0: must be at least 1");
     refused("interleaved-1f1b", 2, 1 << 20, 1 << 20, 0,
@@ -153,6 +220,12 @@ static void bubbles(void)
         plain.of_step);
     CHECK(near(interleaved.over_ideal, 3.0 / 16) && near(interleaved.of_step, 3.0 / 19), "%g %g",
         interleaved.over_ideal, interleaved.of_step);
+    const struct bubble breadth = schedule_bubble("looped-bfs", 4, 2, 9);
+    CHECK(near(breadth.over_ideal, 3.0 / 18) && near(breadth.of_step, 3.0 / 21), "%g", breadth.over_ideal);
+    CHECK(near(schedule_bubble("zb-h1", 4, 1, 8).over_ideal, 3.0 / 24), "(p-1)(F+I-W) over m(F+I+W)");
+    CHECK(
+        near(schedule_bubble("interleaved-zb", 4, 2, 8).over_ideal, 3.0 / 48), "the same over v times that");
+    CHECK(near(schedule_bubble("zb-v", 4, 2, 8).over_ideal, 3.0 / 48), "the first F of rank p-1 waits");
     CHECK(isnan(schedule_bubble("interleaved-1f1b", 4, 2, 9).of_step),
         "no closed form is known where p does not divide m");
     CHECK(isnan(schedule_bubble("zigzag", 4, 2, 8).over_ideal), "no closed form of what does not exist");
@@ -161,7 +234,11 @@ static void bubbles(void)
 int main(void)
 {
     known_orders();
-    interleaved_with_one_chunk_is_1f1b();
+    with_one_chunk_it_is("1f1b", "interleaved-1f1b");
+    with_one_chunk_it_is("zb-h1", "interleaved-zb");
+    with_one_chunk_it_is("gpipe", "looped-bfs");
+    traits_are_what_schedules_do();
+    a_v_turns_on_the_last_rank();
     groups();
     refusals();
     bubbles();
