@@ -97,7 +97,8 @@ void print_head(struct run *run)
 
     if (run->rehearses)
         listing_print(out,
-            "\nREHEARSAL: nothing is computed; every action waits for the time that %s gives it, every message is "
+            "\nREHEARSAL: nothing is computed; every action waits for the time that %s gives it, every "
+            "message is "
             "stamped and checked\n",
             run->words.from ? run->words.from : "&machine");
     listing_banner(out, "ranks");

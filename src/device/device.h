@@ -14,12 +14,13 @@ struct event; /* a point in a stream's work; its time, once reached, is on the h
 /* What is wanted of a device, and the largest sizes its kernels will see (scratch memory is allocated when it
  * is opened). */
 struct device_request {
-    const char
-        *kind;   /* "auto", "host", "cuda", "definition" (the plain loops of definition.c, slow: for tests),
-                    "rehearsal" (memory and events, no kernel) */
+    /* "auto", "host", "cuda", "definition" (the plain loops of definition.c, slow: for tests), "rehearsal"
+       (memory and events, no kernel) */
+    const char *kind;
     int threads; /* host: OpenMP threads, at least 1 */
-    int grain;   /* host: elements of a row kernel that a thread is worth starting for, a GEMM's FMAs counting
-                    1/64; 0: the device's choice */
+    /* host: elements of a row kernel that a thread is worth starting for, an FMA of a GEMM counting 1/64; 0:
+       the device's choice */
+    int grain;
     int local_rank; /* cuda: which of the visible devices, modulo their number */
     int microbatch_size, sequence, hidden, heads, ffn;
 };

@@ -9,8 +9,8 @@ struct ordinary_device {
     size_t held;
 };
 
-/* Memory aligned to 256 bytes, its pages untouched; large blocks begin at a huge page and ask for huge ones, which
-   spares the kernels the misses of address translation. NULL where there is none; free() it. */
+/* Memory aligned to 256 bytes, its pages untouched; large blocks begin at a huge page and ask for huge ones,
+   which spares the kernels the misses of address translation. NULL where there is none; free() it. */
 void *ordinary_block(size_t bytes);
 
 /* Sets the functions for memory, order and time, flip_bit, check_arithmetic and measure_copy; device.threads
