@@ -2,7 +2,6 @@
 #include "command/command.h"
 #include "command/show.h"
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@ struct store {
     struct output *scratch; /* of this step */
     bool output_has_boundaries;
     int layers;
-    struct progress *progress;
 };
 
 static bool in_output(const struct store *store, struct tensor tensor)
@@ -55,15 +53,6 @@ static void refuse_many(void)
     }
 }
 
-static int threads_of(const struct deck *deck)
-{
-    const char *asked = getenv("OMP_NUM_THREADS");
-    if (deck->run.threads > 0) return (int)deck->run.threads;
-    if (asked && atoi(asked) > 0) return atoi(asked);
-    cpu_set_t cpus;
-    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-}
-
 struct reference_run {
     struct deck deck;
     struct model model;
@@ -76,7 +65,6 @@ struct reference_run {
     int steps, first; /* of the run; the first that is computed here */
     double peak;
     bool *begins_chunk;
-    struct progress progress;
     char host[128];
 };
 
@@ -94,7 +82,10 @@ static void set_up(struct reference_run *run, const struct words *words)
     if (!setup_fits((double)reference_memory(&run->model), "the reference's planned memory", &error))
         fail("%s", error.data);
 
-    const struct device_request request = setup_device(&run->deck, &run->model, threads_of(&run->deck), 0);
+    struct text cpus = { 0 };
+    const struct device_request request =
+        setup_device(&run->deck, &run->model, setup_threads(&run->deck, cpus_text(&cpus)), 0);
+    text_free(&cpus);
     if (!device_open(&request, &run->device, &error)) fail("%s", error.data);
     run->peak = run->device->measure_peak(run->device);
 
@@ -107,7 +98,6 @@ static void set_up(struct reference_run *run, const struct words *words)
         .begins_chunk = run->begins_chunk,
         .device = run->device,
         .reporting = run->reporting,
-        .progress = &run->progress,
         .steps = run->steps - run->first + 1 };
     run->reference = reference_create(&reference);
     run->records = allocate((size_t)run->steps, sizeof *run->records);
@@ -119,17 +109,11 @@ static void set_up(struct reference_run *run, const struct words *words)
     run->card.facts.threads = run->device->threads;
 }
 
-static void path_of(const struct reference_run *run, const char *name, struct text *path)
-{
-    path->length = 0;
-    text_add(path, "%s/%s", run->deck.output.directory, name);
-}
-
 static void run_steps(struct reference_run *run)
 {
     struct text path = { 0 }, scratch = { 0 };
-    path_of(run, "reference.h5", &path);
-    path_of(run, "reference.spill.h5", &scratch);
+    setup_path(&run->deck, "reference.h5", &path);
+    setup_path(&run->deck, "reference.spill.h5", &scratch);
     struct listing *out = &run->listing;
     listing_banner(out, "steps");
     listing_print(out, "%6s %-9s %12s %14s  %-16s %s\n", "step", "", "seconds", "loss", "loss, hex",
@@ -139,8 +123,7 @@ static void run_steps(struct reference_run *run)
         const bool recorded = step == run->steps;
         struct store store = { .scratch = output_create(scratch.data, &run->card.facts),
             .output_has_boundaries = run->reporting.activations == DATA_FULL,
-            .layers = run->model.layers,
-            .progress = &run->progress };
+            .layers = run->model.layers };
         if (recorded) store.output = output_create(path.data, &run->card.facts);
         const struct spill spill = { store_write, store_read, &store };
         const struct sink sink = { store_sink, &store };
@@ -168,14 +151,15 @@ static void write_files(struct reference_run *run)
     const struct tensor_digest *digests = reference_digests(run->reference, &count);
     struct tensor_digest *sorted = allocate(count, sizeof *sorted);
     memcpy(sorted, digests, count * sizeof *sorted);
-    path_of(run, "reference.digest", &path);
+    setup_path(&run->deck, "reference.digest", &path);
     digest_file_write(path.data, &run->card.facts, sorted, count);
     free(sorted);
 
     listing_banner(&run->listing, "verification");
     listing_block(&run->listing, "a reference is what others are compared with");
     listing_end(&run->listing, NAN, verdict_text[NOT_PERFORMED]);
-    path_of(run, "reference.txt", &path);
+    path.length = 0;
+    setup_path(&run->deck, "reference.txt", &path);
     write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
 
     const int steps = run->steps - run->first + 1;
@@ -185,7 +169,8 @@ static void write_files(struct reference_run *run)
         seconds[i] = run->records[i].seconds;
         loss[i] = run->records[i].loss;
     }
-    path_of(run, "reference.json", &path);
+    path.length = 0;
+    setup_path(&run->deck, "reference.json", &path);
     const struct figure figures[] = { { "fom_tokens_per_second", NAN },
         { "device_bytes", (double)run->device->held(run->device) } };
     const struct result result = { .facts = &run->card.facts,

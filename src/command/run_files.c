@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void path_of(const struct run *run, const char *name, struct text *path)
-{
-    text_add(path, "%s/%s", run->deck.output.directory, name);
-}
-
 static void rank_file_name(int rank, char name[32])
 {
     snprintf(name, 32, "rank%05d.h5", rank);
@@ -19,7 +14,7 @@ void open_output(struct run *run)
     char name[32];
     struct text path = { 0 };
     rank_file_name(run->job.rank, name);
-    path_of(run, name, &path);
+    setup_path(&run->deck, name, &path);
     run->output = output_create(path.data, &run->card.facts);
     text_free(&path);
 }
@@ -47,7 +42,7 @@ static void write_links(struct run *run)
         .input_rank = inputs ? run->program.rank_of[0] : -1,
         .target_rank = inputs ? run->program.rank_of[run->program.chunks - 1] : -1 };
     struct text path = { 0 };
-    path_of(run, "run.h5", &path);
+    setup_path(&run->deck, "run.h5", &path);
     output_write_links(path.data, &run->card.facts, files, &links);
     text_free(&path);
     free(files);
@@ -67,7 +62,7 @@ static void write_timeline(struct run *run)
             .transfer_count = run->transfer_offsets[r + 1] / sizeof(struct transfer_record) - transfer };
     }
     struct text path = { 0 };
-    path_of(run, "timeline.json", &path);
+    setup_path(&run->deck, "timeline.json", &path);
     timeline_write(path.data, &run->card.facts, traces, run->job.size, run->program.channels,
         run->program.channel_count);
     text_free(&path);
@@ -79,7 +74,7 @@ void write_run_files(struct run *run)
     if (run->job.rank == 0) {
         if (!run->rehearses) {
             struct text path = { 0 };
-            path_of(run, "digest.txt", &path);
+            setup_path(&run->deck, "digest.txt", &path);
             digest_file_write(path.data, &run->card.facts, run->all_digests, run->digest_count);
             text_free(&path);
         }
@@ -130,7 +125,7 @@ void write_result(struct run *run, enum verdict verdict, int code)
         { "rehearsal_messages_planned", run->rehearses ? run->planned_messages : NAN },
     };
     struct text path = { 0 };
-    path_of(run, "result.json", &path);
+    setup_path(&run->deck, "result.json", &path);
     const struct result result = { .facts = &run->card.facts,
         .verdict = verdict_text[verdict],
         .exit_code = code,
@@ -204,7 +199,7 @@ int conclude(struct run *run)
         listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);
         text_free(&explanation);
         struct text path = { 0 };
-        path_of(run, "listing.txt", &path);
+        setup_path(&run->deck, "listing.txt", &path);
         write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
         text_free(&path);
         write_result(run, verdict, code);

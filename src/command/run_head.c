@@ -48,11 +48,7 @@ void share_processors(struct run *run)
     snprintf(mine.host, sizeof mine.host, "%s", run->job.host);
     if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
     exchange_places(run, &mine);
-    const char *asked = getenv("OMP_NUM_THREADS");
-    run->threads = run->rehearses              ? 1
-                   : run->deck.run.threads > 0 ? (int)run->deck.run.threads
-                   : asked && atoi(asked) > 0  ? atoi(asked)
-                                               : fair_threads(run);
+    run->threads = run->rehearses ? 1 : setup_threads(&run->deck, fair_threads(run));
     mine.threads = run->threads;
     exchange_places(run, &mine);
     for (int r = 0; r < run->job.size; r++) {

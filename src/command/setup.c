@@ -1,5 +1,6 @@
 #include "command/setup.h"
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +59,25 @@ struct partition setup_partition(const struct deck *deck, int ranks)
 {
     return partition_make((int)deck->model.layers, ranks * (int)deck->pipeline.chunks_per_rank,
         deck->pipeline.layers_per_chunk_count > 0 ? deck->pipeline.layers_per_chunk : NULL);
+}
+
+int setup_threads(const struct deck *deck, int otherwise)
+{
+    enum { MOST = 4096 }; /* as run.threads */
+    const char *asked = getenv("OMP_NUM_THREADS");
+    if (deck->run.threads > 0) return (int)deck->run.threads;
+    if (!asked || !*asked) return otherwise;
+    char *end;
+    const long threads = strtol(asked, &end, 10);
+    if (end == asked || (*end && *end != ',') || threads < 1 || threads > MOST)
+        fail("OMP_NUM_THREADS=%s: must be a whole number from 1 to %d; the nearest is %d", asked, MOST,
+            threads > MOST ? MOST : 1);
+    return (int)threads;
+}
+
+void setup_path(const struct deck *deck, const char *name, struct text *path)
+{
+    text_add(path, "%s/%s", deck->output.directory, name);
 }
 
 /* What the deck's file says; the number of stages must be that of the deck's chunks. */

@@ -32,6 +32,13 @@ struct device_request setup_device(
     const struct deck *deck, const struct model *model, int threads, int local_rank);
 struct partition setup_partition(const struct deck *deck, int ranks);
 
+/* Threads of this process: the deck's, else those of OMP_NUM_THREADS (the first of its list), else
+   `otherwise`. Fails the job where OMP_NUM_THREADS is no number that a deck could give. */
+int setup_threads(const struct deck *deck, int otherwise);
+
+/* Appends the path of a file in the output directory. */
+void setup_path(const struct deck *deck, const char *name, struct text *path);
+
 /* The schedule, generated or (schedule='file') read from its file, lowered and proved. Every rank reads the
    file. False with a message in *error; then there is no program to free. */
 bool setup_program(const struct deck *deck, int ranks, struct program *program, struct text *error);

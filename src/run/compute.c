@@ -6,9 +6,9 @@
 struct model_worker {
     struct worker worker; /* first: a struct worker * is a pointer to all of it */
     struct pipeline_request request;
-    size_t layer_size, saved_size, kept_size,
-        boundary; /* elements: parameters of a layer, saved tensors of a layer, what its I leaves for its W, a
-                     boundary tensor */
+    /* Elements: parameters of a layer, saved tensors of a layer, what its I leaves for its W, a boundary
+     * tensor. */
+    size_t layer_size, saved_size, kept_size, boundary;
     int *layers, layer_count;   /* this rank's layers, ascending */
     int *local_of;              /* [model layers] index among them, or -1 */
     float *weights, *gradients; /* [layer_count][layer_size] */

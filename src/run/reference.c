@@ -84,12 +84,6 @@ static void load_input(struct reference *r, const struct spill *spill, int step,
         get(r, spill, (struct tensor){ TENSOR_ACTIVATION, layer - 1, microbatch }, r->saved.x);
 }
 
-static void moved(struct reference *r, int layer)
-{
-    atomic_store_explicit(&r->request.progress->done, layer, memory_order_relaxed);
-    atomic_fetch_add_explicit(&r->request.progress->count, 1, memory_order_relaxed);
-}
-
 static void forward_pass(struct reference *r, int step, const struct spill *spill)
 {
     const struct model *model = r->request.model;
@@ -104,7 +98,6 @@ static void forward_pass(struct reference *r, int step, const struct spill *spil
             const struct tensor tensor = { TENSOR_ACTIVATION, layer, microbatch };
             observer_see(r->observer, tensor, r->out, r->request.begins_chunk[layer + 1]);
             put(r, spill, tensor, r->out);
-            moved(r, layer);
         }
     }
 }
@@ -142,7 +135,6 @@ static void backward_pass(struct reference *r, int step, const struct spill *spi
             const struct tensor tensor = { TENSOR_ACTIVATION_GRADIENT, layer, microbatch };
             observer_see(r->observer, tensor, r->gradient, r->request.begins_chunk[layer]);
             if (layer > 0) put(r, spill, tensor, r->gradient);
-            moved(r, layer);
         }
         observer_see_gradients(r->observer, layer, r->gradients);
     }

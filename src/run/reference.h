@@ -3,7 +3,6 @@
    boundaries are spilled and read back, weights are made when a layer is reached, gradients are reported and
    dropped: the device holds one layer and one microbatch. */
 #pragma once
-#include "channel/watchdog.h"
 #include "model/layer.h"
 #include "run/observer.h"
 
@@ -21,7 +20,6 @@ struct reference_request {
                                  begins_chunk[layers] is true */
     struct device *device;
     struct reporting reporting;
-    struct progress *progress;
     int steps; /* the most steps that will be run */
 };
 

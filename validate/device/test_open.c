@@ -25,7 +25,8 @@ static void refused(const char *kind, const char *says)
 static void other_kinds_are_refused(void)
 {
     refused("cuda", "device 'cuda': this build has no CUDA");
-    refused("hots", "device 'hots': must be 'auto', 'host', 'cuda', 'definition' or 'rehearsal'; did you mean 'host'?");
+    refused("hots",
+        "device 'hots': must be 'auto', 'host', 'cuda', 'definition' or 'rehearsal'; did you mean 'host'?");
     setenv("PIPELEAF_INSTRUCTION_SET", "sse9", 1);
     refused("host", "PIPELEAF_INSTRUCTION_SET=sse9: there is no such instruction set; here it can be ");
     unsetenv("PIPELEAF_INSTRUCTION_SET");

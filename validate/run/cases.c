@@ -130,7 +130,6 @@ struct digests reference_case(const struct test_case *test)
 {
     const struct model *model = &test->model;
     struct device *device = open_device(test);
-    struct progress progress = { 0 };
     bool *begins_chunk = allocate((size_t)model->layers + 1, sizeof *begins_chunk);
     struct shelf shelf = { .model = model };
     for (int k = 0; k < 2; k++)
@@ -140,7 +139,6 @@ struct digests reference_case(const struct test_case *test)
         .begins_chunk = begins_chunk,
         .device = device,
         .reporting = all,
-        .progress = &progress,
         .steps = test->steps });
     const struct spill spill = { shelf_write, shelf_read, &shelf };
     for (int step = 1; step <= test->steps; step++) reference_step(reference, step, &spill, NULL);

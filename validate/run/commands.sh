@@ -153,6 +153,8 @@ refusals_are_one_line() {
     check "1f1b with v=2 names interleaved-1f1b" errors_with "interleaved-1f1b"
     single reference
     check "reference without a deck" errors_with "deck"
+    OMP_NUM_THREADS=9999999 single reference input/tiny.nml output.directory="$work/out"
+    check "threads that no machine has" errors_with "OMP_NUM_THREADS=9999999: must be a whole number from 1 to 4096"
     single frobnicate
     check "an unknown command" errors_with "unknown command"
     single run
