@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__cplusplus)
+extern "C" { /* CUDA sources are C++ */
+#endif
+
 enum exit_code {
     EXIT_DONE = 0,         /* done; where a verdict was asked for, it is SUCCESSFUL */
     EXIT_FAILED = 1,       /* bad deck, bad file, no device, MPI or NCCL error */
@@ -16,10 +20,10 @@ enum exit_code {
 
 /* Prints "pipeleaf: error: ..." as one line on standard error (the rank and host before the text once
    fail_identity was called) and ends the whole job with EXIT_FAILED, through the hook if one is set. */
-_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
 
 /* The same, with another exit code. */
-_Noreturn void fail_with(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((noreturn, format(printf, 2, 3))) void fail_with(enum exit_code code, const char *format, ...);
 
 /* Sets how the job ends on failure (for example by MPI_Abort). The hook must not return. */
 void fail_hook(void (*end_job)(int code));
@@ -62,3 +66,7 @@ void sha256_hex(const void *data, size_t length, char hex[65]);
 extern const char *const pipeleaf_version; /* "0.1.0" */
 extern const char
     *const pipeleaf_commit; /* "1a2b3c4d", with "+changes" where the tree was dirty, or "unknown" */
+
+#if defined(__cplusplus)
+}
+#endif

@@ -1,4 +1,4 @@
-#include "channel/channel.h"
+#include "channel/call.h"
 #include "channel/transport.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static int receive_buffers_on(const struct channel_plan *plan, int rank)
 
 static int send_buffers_on(const struct channel_plan *plan, int rank)
 {
-    return plan->from == rank && plan->from != plan->to ? plan->send_buffers : 0;
+    return plan->from == rank && !plan->local ? plan->send_buffers : 0;
 }
 
 size_t channels_bytes(const struct channel_plan *plan, int count, int rank, size_t message_bytes)
@@ -24,19 +24,29 @@ size_t channels_bytes(const struct channel_plan *plan, int count, int rank, size
 
 /* --- Open and close --- */
 
-static const struct transport *const transports[] = { &transport_mpi };
+/* In the order of preference. */
+static const struct transport *const transports[] = { &transport_nccl, &transport_mpi };
 
 static const struct transport *choose_transport(const struct channels_request *request, struct text *error)
 {
     const char *name = request->transport;
-    if (!strcmp(name, "auto")) name = "mpi";
+    const bool any = !strcmp(name, "auto");
     for (size_t i = 0; i < sizeof transports / sizeof transports[0]; i++)
-        if (!strcmp(name, transports[i]->name)) return transports[i];
-    if (!strcmp(name, "nccl"))
-        text_add(error, "transport 'nccl': this build has no NCCL");
-    else
-        text_add(error, "transport '%s' is unknown: it is one of 'auto', 'mpi', 'nccl'", name);
+        if (any ? transports[i]->fits(request) : !strcmp(name, transports[i]->name)) return transports[i];
+    text_add(error, "transport '%s' is unknown: it is one of 'auto', 'mpi', 'nccl'", name);
     return NULL;
+}
+
+/* The tag of a message is its channel. */
+static bool tags_suffice(const struct channels_request *request, struct text *error)
+{
+    int found = 0, *highest_tag = NULL;
+    job_lock();
+    MPI_CALL(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &found));
+    job_unlock();
+    if (!found || request->count - 1 <= *highest_tag) return true;
+    text_add(error, "%d channels: this MPI library has tags for %d", request->count, *highest_tag + 1);
+    return false;
 }
 
 static float **allocate_buffers(struct device *device, int count, size_t bytes)
@@ -55,7 +65,7 @@ static void release_buffers(struct device *device, float **buffers, int count)
 bool channels_open(const struct channels_request *request, struct channels **channels, struct text *error)
 {
     const struct transport *transport = choose_transport(request, error);
-    if (!transport || !transport->accepts(request, error)) return false;
+    if (!transport || !tags_suffice(request, error) || !transport->accepts(request, error)) return false;
 
     struct channels *c = allocate(1, sizeof *c);
     const size_t count = (size_t)request->count;
@@ -68,7 +78,7 @@ bool channels_open(const struct channels_request *request, struct channels **cha
     c->transfers = allocate((size_t)request->transfers_a_step, sizeof *c->transfers);
     for (int i = 0; i < request->count; i++) {
         struct channel_ends *ends = &c->ends[i];
-        ends->is_local = plan[i].from == plan[i].to;
+        ends->is_local = plan[i].local;
         ends->receive_buffers = receive_buffers_on(&plan[i], request->job->rank);
         ends->send_buffers = send_buffers_on(&plan[i], request->job->rank);
         ends->receive = allocate_buffers(request->device, ends->receive_buffers, request->message_bytes);
@@ -92,6 +102,11 @@ void channels_close(struct channels *channels)
     free(channels->ends);
     free(channels->transfers);
     free(channels);
+}
+
+void channels_describe(const struct channels *channels, struct text *lines)
+{
+    channels->transport->describe(channels, lines);
 }
 
 /* --- Within a step --- */

@@ -173,6 +173,14 @@ static void judge(struct watchdog *w)
     if (w->told_to_stop || w->without_change >= timeout + slack) stop(w, w->without_change, "", grace);
 }
 
+/* What the host counted, and what the device did. */
+static uint64_t count_actions(const struct progress *progress)
+{
+    const int *reached = atomic_load(&progress->reached);
+    const int computed = reached ? __atomic_load_n(reached, __ATOMIC_RELAXED) : 0;
+    return atomic_load_explicit(&progress->count, memory_order_relaxed) + (uint64_t)computed;
+}
+
 static void count_time(struct watchdog *w, double seconds)
 {
     /* A whole job that was stopped and continued (Ctrl-Z, a suspended machine) has not been hanging
@@ -183,7 +191,7 @@ static void count_time(struct watchdog *w, double seconds)
     w->without_own_change += seconds;
     w->without_answer += seconds;
     w->without_lock += seconds;
-    const uint64_t own = atomic_load_explicit(&w->progress->count, memory_order_relaxed);
+    const uint64_t own = count_actions(w->progress);
     if (own != w->own) w->without_own_change = w->without_change = 0;
     w->own = own;
 }

@@ -52,7 +52,7 @@ static struct outcome outcome_of(const struct plan *plan, const struct partition
     const double whole = bare->makespan * program->ranks;
     outcome.bubble = (struct bubble){ whole / busy - 1, 1 - busy / whole };
     for (int c = 0; c < program->channel_count; c++)
-        if (program->channels[c].from != program->channels[c].to)
+        if (!program->channels[c].local)
             outcome.messages += program->channels[c].messages;
     return outcome;
 }
@@ -65,7 +65,7 @@ static bool try_case(
     struct program program;
     if (!schedule_make(&schedule, name, plan->program->ranks, v, plan->program->microbatches, 0, error))
         return false;
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, plan->deck->pipeline.self_channels);
     schedule_free(&schedule);
     const bool sound = program_check(&program, error);
     if (sound) {

@@ -124,7 +124,7 @@ void plan_print_channels(struct listing *out, const struct plan *plan)
     const int shown = plan->all_channels || program->channel_count <= SHOWN ? program->channel_count : SHOWN;
     for (int c = 0; c < shown; c++) {
         const struct channel_plan *channel = &program->channels[c];
-        const bool local = channel->from == channel->to;
+        const bool local = channel->local;
         listing_print(out, "%8d %6d %6d %-12s %10d %12s %10d %10d%s\n", c, channel->from, channel->to,
             kind[channel->kind], channel->messages, local ? "0 B" : bytes_text(channel->messages * size, a),
             channel->send_buffers, channel->receive_buffers, local ? "  handed over, not sent" : "");

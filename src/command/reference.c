@@ -79,14 +79,15 @@ static void set_up(struct reference_run *run, const struct words *words)
     run->reporting = setup_reporting(&run->deck);
     run->steps = setup_steps(&run->deck);
     run->first = strcmp(run->deck.verify.steps, "all") == 0 ? 1 : run->steps;
-    if (!setup_fits((double)reference_memory(&run->model), "the reference's planned memory", &error))
-        fail("%s", error.data);
-
     struct text cpus = { 0 };
     const struct device_request request =
-        setup_device(&run->deck, &run->model, setup_threads(&run->deck, cpus_text(&cpus)), 0);
+        setup_device(&run->deck, &run->model, setup_threads(&run->deck, cpus_text(&cpus)), 0,
+            reference_memory(&run->model));
     text_free(&cpus);
     if (!device_open(&request, &run->device, &error)) fail("%s", error.data);
+    if (run->device->is_host &&
+        !setup_fits((double)reference_memory(&run->model), "the reference's planned memory", &error))
+        fail("%s", error.data);
     run->peak = run->device->measure_peak(run->device);
 
     struct partition partition = setup_partition(&run->deck, (int)run->deck.pipeline.ranks);
@@ -106,6 +107,8 @@ static void set_up(struct reference_run *run, const struct words *words)
     gethostname(run->host, sizeof run->host - 1);
     run->card.facts.host = run->host;
     run->card.facts.device = run->device->name;
+    run->card.facts.device_uuid = run->device->uuid;
+    run->card.facts.arithmetic = run->device->arithmetic;
     run->card.facts.threads = run->device->threads;
 }
 
@@ -211,6 +214,14 @@ int command_reference(int count, char **word)
         bytes_text((double)run.device->held(run.device), bytes));
     listing_banner(out, "effective deck");
     listing_block(out, run.card.deck.data);
+
+    struct text lines = { 0 };
+    run.device->describe(run.device, &lines);
+    if (lines.length) {
+        listing_banner(out, "products");
+        listing_block(out, lines.data);
+    }
+    text_free(&lines);
 
     run_steps(&run);
     write_files(&run);

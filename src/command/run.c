@@ -105,11 +105,11 @@ static void open_device(struct run *run)
 {
     struct text error = { 0 };
     share_processors(run);
-    bool good = setup_fits(run->planned_on_host, "the ranks' planned memory", &error);
-    agree(run, good, &error);
     const struct device_request request =
-        setup_device(&run->deck, &run->model, run->threads, run->job.host_rank);
-    good = device_open(&request, &run->device, &error);
+        setup_device(&run->deck, &run->model, run->threads, run->job.host_rank, run->planned.total);
+    const bool good = device_open(&request, &run->device, &error) &&
+                      (!run->device->is_host ||
+                          setup_fits(run->planned_on_host, "the ranks' planned memory", &error));
     agree(run, good, &error);
     run->device->check_arithmetic(run->device);
     /* A peak is measured by one rank a host at a time, and only where the ranks' threads have a CPU each. */
@@ -121,13 +121,25 @@ static void open_device(struct run *run)
     }
 }
 
+/* The program's computes over and over, one step after the other: the n-th from 0. There is one at least. */
+static struct compute nth_compute(const struct rank_program *program, int n)
+{
+    int computes = 0, number = 0;
+    for (int i = 0; i < program->count; i++) computes += program->operations[i].kind == OPERATION_COMPUTE;
+    for (int i = 0; i < program->count; i++)
+        if (program->operations[i].kind == OPERATION_COMPUTE && number++ == n % computes)
+            return program->operations[i].compute;
+    return (struct compute){ 0 };
+}
+
 static void describe(const struct progress *progress, char *line, size_t size)
 {
     const struct run *run = progress->context;
     const struct rank_program *mine = &run->program.rank[run->job.rank];
-    const int done = atomic_load(&progress->done), current = atomic_load(&progress->current);
+    const int reached = progress->reached ? __atomic_load_n(progress->reached, __ATOMIC_RELAXED) : 0;
+    const int current = atomic_load(&progress->current);
     char last[64] = "nothing", now[64] = "between steps";
-    if (done >= 0 && done < mine->count) compute_text(mine->operations[done].compute, last, sizeof last);
+    if (reached > 0) compute_text(nth_compute(mine, reached - 1), last, sizeof last);
     if (current >= mine->count) snprintf(now, sizeof now, "waiting for the step's messages to complete");
     if (current < 0 || current >= mine->count) {
         snprintf(line, size, "last done: %s; now: %s", last, now);
@@ -159,16 +171,41 @@ static void open_channels(struct run *run)
         .count = run->program.channel_count,
         .message_bytes = message_bytes(&run->model),
         .overlap = run->deck.pipeline.overlap,
+        .channel_ctas = (int)run->deck.pipeline.channel_ctas,
+        .share_device = run->deck.run.share_device,
+        .probe_seconds = 20,
         .transfers_a_step = mine->count - computes };
     const bool good = channels_open(&request, &run->channels, &error);
     agree(run, good, &error);
+}
+
+/* What bits depend on beyond the deck must be one thing on all ranks that have layers; known once every shape was
+ * used. */
+static void agree_on_arithmetic(struct run *run)
+{
+    enum { SIZE = sizeof run->device->arithmetic };
+    struct text error = { 0 };
+    const bool computes = !run->rehearses && memory_layers(&run->partition, &run->program, run->job.rank) > 0;
+    const char *mine = computes ? run->device->arithmetic : "";
+    char own[SIZE] = { 0 }, first[SIZE] = { 0 };
+    snprintf(own, sizeof own, "%s", mine);
+    char *all = job_gather(&run->job, own, sizeof own, NULL, NULL);
+    for (int r = 0; all && r < run->job.size && !first[0]; r++) memcpy(first, all + (size_t)r * SIZE, SIZE);
+    free(all);
+    job_broadcast(&run->job, first, sizeof first, 0);
+    const bool same = !computes || strcmp(own, first) == 0;
+    if (!same)
+        text_add(&error, "this rank's arithmetic is '%s', an earlier one's '%s': a run's ranks must have one; "
+                         "arithmetic.mode='portable' has the same bits everywhere", own, first);
+    agree(run, same, &error);
+    run->card.facts.arithmetic = computes ? run->device->arithmetic : NULL;
+    if (run->job.rank == 0 && !computes) run->card.facts.arithmetic = strcpy(run->arithmetic, first);
 }
 
 static void create_pipeline(struct run *run)
 {
     run->progress.describe = describe;
     run->progress.context = run;
-    atomic_store(&run->progress.done, -1);
     atomic_store(&run->progress.current, -1);
     run->watchdog = watchdog_start(&run->job, &run->progress, run->deck.run.timeout);
     const struct pipeline_request request = { .model = &run->model,
@@ -184,6 +221,19 @@ static void create_pipeline(struct run *run)
         .rehearsal = run->rehearses ? &run->costs.costs : NULL };
     run->pipeline = pipeline_create(&request);
     run->records = allocate((size_t)run->steps, sizeof *run->records);
+    agree_on_arithmetic(run);
+}
+
+/* How products are made is known once every shape was used. */
+static void print_products(struct run *run)
+{
+    struct text lines = { 0 };
+    run->device->describe(run->device, &lines);
+    if (lines.length && run->listing.speaks) {
+        listing_banner(&run->listing, "products (rank 0)");
+        listing_block(&run->listing, lines.data);
+    }
+    text_free(&lines);
 }
 
 static void sink_tensor(void *context, struct tensor tensor, const float *data)
@@ -249,6 +299,7 @@ int command_run(int count, char **word)
     run.clock_before = job_clock_offset(&run.job, 50, NULL);
     run.clock_before_at = seconds_now();
     create_pipeline(&run);
+    print_products(&run);
     run_steps(&run);
     run.clock_after = job_clock_offset(&run.job, 50, NULL);
     run.clock_after_at = seconds_now();

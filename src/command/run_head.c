@@ -66,6 +66,7 @@ void prepare_directory(struct run *run)
     struct facts *facts = &run->card.facts;
     facts->host = run->job.host;
     facts->device = run->device->name;
+    facts->device_uuid = run->device->uuid;
     facts->ranks = run->job.size;
     facts->rank = run->job.rank;
     facts->chunks_per_rank = (int)run->deck.pipeline.chunks_per_rank;
@@ -73,9 +74,25 @@ void prepare_directory(struct run *run)
     facts->rank_of_layer = run->rank_of_layer;
     struct place mine = run->places[run->job.rank];
     snprintf(mine.device, sizeof mine.device, "%s", run->device->name);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", run->device->uuid);
+    snprintf(mine.where, sizeof mine.where, "%s", run->device->place);
     exchange_places(run, &mine);
     run->listing.speaks = run->job.rank == 0;
     if (run->job.rank == 0) write_result(run, NOT_PERFORMED, EXIT_FAILED);
+}
+
+/* Which GPU each rank has, for whoever hunts one. */
+static void print_gpus(struct run *run)
+{
+    struct listing *out = &run->listing;
+    for (int r = 0; r < run->job.size; r++) {
+        const struct place *place = &run->places[r];
+        if (!place->uuid[0]) continue;
+        struct text cpus = { 0 };
+        cpu_set_text(&place->cpus, &cpus);
+        listing_print(out, "%6d %s at %s; CPUs %s\n", r, place->uuid, place->where, cpus.data);
+        text_free(&cpus);
+    }
 }
 
 void print_head(struct run *run)
@@ -108,6 +125,7 @@ void print_head(struct run *run)
             run->places[r].device);
         text_free(&layers);
     }
+    print_gpus(run);
     if (run->oversubscribed)
         listing_print(out, "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of "
                            "peak are NOT MEASURED\n");
@@ -121,6 +139,10 @@ void print_head(struct run *run)
         listing_print(out, "%-28s %d of %s (rank 0)\n", "activation slots", plan->slot_count,
             bytes_text((double)plan->slot_bytes, a));
     listing_print(out, "%-28s %s (rank 0)\n", "channel buffers", bytes_text((double)plan->buffers, a));
+    struct text lines = { 0 };
+    channels_describe(run->channels, &lines);
+    if (lines.length) listing_block(out, lines.data);
+    text_free(&lines);
     listing_print(out, "%-28s %s\n", "overlap", run->deck.pipeline.overlap ? "on" : "off");
     listing_print(out, "%-28s %d warm-up, %d timed, 1 recorded (step %d)\n", "steps",
         (int)run->deck.run.warmup_steps, (int)run->deck.run.steps, run->steps);

@@ -19,6 +19,7 @@ struct figures {
 /* Where a rank is and what it has there: known of all ranks on all ranks. */
 struct place {
     char host[128], device[160];
+    char uuid[48], where[160]; /* of a GPU: device.uuid, device.place */
     cpu_set_t cpus;
     int threads;
     double planned; /* device bytes */
@@ -47,6 +48,7 @@ struct run {
     double peak; /* FLOP/s of this rank, NaN: not measured */
     struct channels *channels;
     struct identity_card card;
+    char arithmetic[256]; /* on rank 0, where it has no layers: the others' */
     struct listing listing;
 
     struct progress progress;

@@ -22,7 +22,7 @@ struct model setup_model(const struct deck *deck)
         .microbatches = (int)deck->batch.microbatches,
         .microbatch_size = (int)deck->batch.microbatch_size,
         .seed = (uint64_t)deck->run.seed,
-        .half_messages = strcmp(deck->arithmetic.precision, "bf16") == 0 };
+        .bf16 = strcmp(deck->arithmetic.precision, "bf16") == 0 };
 }
 
 struct reporting setup_reporting(const struct deck *deck)
@@ -43,11 +43,17 @@ int setup_steps(const struct deck *deck)
 }
 
 struct device_request setup_device(
-    const struct deck *deck, const struct model *model, int threads, int local_rank)
+    const struct deck *deck, const struct model *model, int threads, int local_rank, size_t bytes)
 {
     return (struct device_request){ .kind = deck->run.device,
         .threads = threads,
         .local_rank = local_rank,
+        .vendor = strcmp(deck->arithmetic.mode, "vendor") == 0,
+        .precision = strcmp(deck->arithmetic.precision, "bf16") == 0   ? PRECISION_BF16
+                     : strcmp(deck->arithmetic.precision, "tf32") == 0 ? PRECISION_TF32
+                                                                       : PRECISION_FP32,
+        .reserved_sms = 4 * (int)deck->pipeline.channel_ctas,
+        .bytes = bytes,
         .microbatch_size = model->microbatch_size,
         .sequence = model->sequence,
         .hidden = model->hidden,
@@ -111,7 +117,7 @@ bool setup_program(const struct deck *deck, int ranks, struct program *program, 
             : !schedule_make(&schedule, deck->pipeline.schedule, ranks, (int)deck->pipeline.chunks_per_rank,
                   (int)deck->batch.microbatches, (int)deck->pipeline.group, error))
         return false;
-    program_make(program, &schedule, 2, 0);
+    program_make(program, &schedule, 2, 0, deck->pipeline.self_channels);
     schedule_free(&schedule);
     struct text why = { 0 };
     const bool sound = program_check(program, &why);
@@ -138,17 +144,12 @@ bool setup_fits(double bytes_on_host, const char *what, struct text *error)
     return false;
 }
 
-int cpus_text(struct text *text)
+void cpu_set_text(const cpu_set_t *set, struct text *text)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        text_add(text, "unknown");
-        return 1;
-    }
     int first = -1;
     const char *comma = "";
     for (int cpu = 0; cpu <= CPU_SETSIZE; cpu++) {
-        const bool in = cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set);
+        const bool in = cpu < CPU_SETSIZE && CPU_ISSET(cpu, set);
         if (in && first < 0) first = cpu;
         if (!in && first >= 0) {
             text_add(text, cpu - 1 > first ? "%s%d-%d" : "%s%d", comma, first, cpu - 1);
@@ -156,6 +157,16 @@ int cpus_text(struct text *text)
             first = -1;
         }
     }
+}
+
+int cpus_text(struct text *text)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        text_add(text, "unknown");
+        return 1;
+    }
+    cpu_set_text(&set, text);
     return CPU_COUNT(&set);
 }
 

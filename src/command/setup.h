@@ -6,6 +6,7 @@
 #include "run/reference.h"
 #include "report/listing.h"
 #include "report/result.h"
+#include <sched.h>
 
 /* The words after the command: DECK, overrides, and the command's own options. */
 struct words {
@@ -29,7 +30,7 @@ struct model setup_model(const struct deck *deck);
 struct reporting setup_reporting(const struct deck *deck);
 int setup_steps(const struct deck *deck); /* all: warm-up, timed, recorded; the last is the recorded one */
 struct device_request setup_device(
-    const struct deck *deck, const struct model *model, int threads, int local_rank);
+    const struct deck *deck, const struct model *model, int threads, int local_rank, size_t bytes);
 struct partition setup_partition(const struct deck *deck, int ranks);
 
 /* Threads of this process: the deck's, else those of OMP_NUM_THREADS (the first of its list), else
@@ -62,7 +63,8 @@ void identity_card_fill(struct identity_card *card, const struct deck *deck, con
     const char *kind, const char *mpi_library);
 void identity_card_free(struct identity_card *card);
 
-/* CPUs of this process's affinity mask, as "0-3,8". */
+/* CPUs, as "0-3,8"; those of this process's affinity mask, and how many. */
+void cpu_set_text(const cpu_set_t *set, struct text *text);
 int cpus_text(struct text *text);
 
 /* The verdict of a run against what &verify names. *asked: a verification was asked for by name. Explanation

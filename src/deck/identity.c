@@ -18,7 +18,8 @@ enum { CONTRACT = 1 };
        mode=portable
        precision=fp32
        steps=5                that are digested: warm-up, timed, recorded
-       microbatch_size=2      in vendor mode alone, whose bits depend on it
+       microbatch_size=2      in vendor mode alone, whose bits depend on these
+       channel_ctas=2
 */
 void deck_identity(const struct deck *deck, char hex[65])
 {
@@ -35,8 +36,10 @@ void deck_identity(const struct deck *deck, char hex[65])
     text_add(&text, "mode=%s\n", deck->arithmetic.mode);
     text_add(&text, "precision=%s\n", deck->arithmetic.precision);
     text_add(&text, "steps=%" PRId64 "\n", deck->run.warmup_steps + deck->run.steps + 1);
-    if (strcmp(deck->arithmetic.mode, "vendor") == 0)
+    if (strcmp(deck->arithmetic.mode, "vendor") == 0) {
         text_add(&text, "microbatch_size=%" PRId64 "\n", deck->batch.microbatch_size);
+        text_add(&text, "channel_ctas=%" PRId64 "\n", deck->pipeline.channel_ctas);
+    }
     sha256_hex(text.data, text.length, hex);
     text_free(&text);
 }

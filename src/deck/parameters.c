@@ -58,6 +58,8 @@ const struct deck_parameter deck_parameters[] = {
         "current", "older"),
     INTEGER(pipeline, group, "0", 0, 1048576, "microbatches of a group when interleaved; 0: chosen by the schedule"),
     LOGICAL(pipeline, overlap, ".true.", "transfers run beside computation; .false.: each is waited for on the spot"),
+    LOGICAL(pipeline, self_channels, ".false.", "hand-overs on one rank are sent and received too, not written in place"),
+    INTEGER(pipeline, channel_ctas, "2", 1, 64, "NCCL: thread blocks (CTAs) of a channel; cuBLAS leaves 4 times as many SMs free"),
     INTEGERS(pipeline, layers_per_chunk, 0, 65536, "layers of each chunk, zeros allowed; not given: equal shares"),
 
     CHOICE(arithmetic, mode, "same bits on any machine, or the vendor's GEMM on one kind of GPU", "portable", "vendor"),
@@ -70,6 +72,7 @@ const struct deck_parameter deck_parameters[] = {
     CHOICE(run, device, "auto: CUDA where a GPU is visible, else the host; rehearsal waits &machine's times",
         "auto", "host", "cuda", "definition", "rehearsal"),
     CHOICE(run, transport, "what carries tensors between ranks", "auto", "mpi", "nccl"),
+    LOGICAL(run, share_device, ".false.", "NCCL between ranks that share a GPU: for correctness, never for time"),
     REAL(run, timeout, "300.0", 0.001, 1e9, "seconds without progress after which the run is stopped"),
 
     REAL(machine, forward, "0.0", 0, 1e6, "seconds of a layer's F for one microbatch; 0: derived from flop_rate"),

@@ -62,6 +62,18 @@ PL_DEVICE float pl_float(uint32_t bits)
     return x;
 }
 
+/* The nearest bf16 value, its upper 16 bits, ties to even; past the largest, infinity. Any NaN becomes 0x7fc0. */
+PL_DEVICE uint16_t pl_to_bf16(float x)
+{
+    const uint32_t bits = pl_bits(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : (uint16_t)(rounded >> 16);
+}
+
+PL_DEVICE float pl_from_bf16(uint16_t upper)
+{
+    return pl_float((uint32_t)upper << 16);
+}
+
 /* exp, within 1 ulp of the correctly rounded value for every input: x = n ln 2 + r with |r| <= ln 2 / 2, then
    1 + r + r^2 q(r), q fitted to minimise the largest relative error (0.05 ulp), times 2^n in two factors, so
    that denormal results are rounded once and overflow gives infinity. NaN gives NaN. */

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* 'auto' and 'cuda' have no function here: the one is resolved first, the other is not in this build. */
+/* 'auto' has no function here: it is resolved first. */
 static const struct kind {
     const char *name;
     bool (*open)(const struct device_request *request, struct device **device, struct text *error);
-} kinds[] = { { "auto", NULL }, { "host", host_device_open }, { "cuda", NULL },
+} kinds[] = { { "auto", NULL }, { "host", host_device_open },
+    { "cuda", cuda_device_open },
     { "definition", definition_device_open }, { "rehearsal", rehearsal_device_open } };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -28,9 +29,10 @@ bool gpu_visible(const char *root)
     return found;
 }
 
-const char *auto_kind(bool gpu, struct text *error)
+const char *auto_kind(bool gpu, bool has_cuda, struct text *error)
 {
     if (!gpu) return "host";
+    if (has_cuda) return "cuda";
     text_add(error,
         "device 'auto': a GPU is visible but this build has no CUDA; device='host' computes on the CPUs");
     return NULL;
@@ -40,14 +42,12 @@ bool device_open(const struct device_request *request, struct device **device, s
 {
     assert(request->threads >= 1);
     const char *name = request->kind;
-    if (strcmp(name, "auto") == 0 && !(name = auto_kind(gpu_visible(""), error))) return false;
+    if (strcmp(name, "auto") == 0 && !(name = auto_kind(gpu_visible(""), cuda_is_built, error))) return false;
     const char *names[KINDS];
     for (int i = 0; i < KINDS; i++) {
         names[i] = kinds[i].name;
         if (strcmp(name, kinds[i].name) != 0) continue;
-        if (kinds[i].open) return kinds[i].open(request, device, error);
-        text_add(error, "device '%s': this build has no CUDA; device='host' computes on the CPUs", name);
-        return false;
+        return kinds[i].open(request, device, error);
     }
     const char *nearest = nearest_name(name, names, KINDS);
     text_add(error, "device '%s': must be 'auto', 'host', 'cuda', 'definition' or 'rehearsal'", name);

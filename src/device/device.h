@@ -4,12 +4,18 @@
 
    All tensors are fp32, row-major and dense, 256-byte aligned, in device memory. Kernels are enqueued on the
    device's compute stream and return at once where the device is asynchronous; the host device computes
-   before it returns. Every result is that of definition.c, to the bit, in mode 'portable'. No kernel
+   before it returns. Every result is that of definition.c, to the bit, in mode 'portable'; in mode 'vendor' the
+   matrix products (attention's included) are cuBLAS's, and the rest is that of definition.c. No kernel
    allocates. n is the number of tokens of a microbatch. */
 #pragma once
 #include "base/base.h"
 
 struct event; /* a point in a stream's work; its time, once reached, is on the host's monotonic clock */
+
+/* What products read: fp32; fp32 rounded to tf32 inside the product; bf16, made of the fp32 tensors. In bf16
+   boundary tensors (the residual stream and its gradient, at every layer's boundary) hold bf16 values, and
+   messages carry them in 2 bytes. Accumulators, gradients of parameters and all other tensors are fp32. */
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16 };
 
 /* What is wanted of a device, and the largest sizes its kernels will see (scratch memory is allocated when it
  * is opened). */
@@ -22,6 +28,11 @@ struct device_request {
        the device's choice */
     int grain;
     int local_rank; /* cuda: which of the visible devices, modulo their number */
+    /* cuda: products by cuBLAS. reserved_sms: SMs left to messages, which its algorithms do not count on. */
+    bool vendor;
+    enum precision precision;
+    int reserved_sms;
+    size_t bytes; /* that will be allocated: refused at once where the device has not so many; 0: not known */
     int microbatch_size, sequence, hidden, heads, ffn;
 };
 
@@ -42,6 +53,7 @@ struct gemm {
     const float *bias;     /* [n] or NULL */
     const float *residual; /* [m, n] or NULL */
     bool accumulate;
+    const void *b_operand; /* B as operand_make left it, or NULL: then the product makes its own */
 };
 
 /* Causal self-attention over `batch` sequences. hidden = heads * head size; qkv is [batch, sequence,
@@ -79,10 +91,20 @@ struct digest {
 struct device {
     char name[160];      /* "host, AVX-512, 2 threads" */
     const char *kind;    /* "host" */
-    const char *variant; /* "avx512", "avx2", "generic" */
+    const char *variant; /* "avx512", "avx2", "generic", "sm_90" */
     int threads;
+    enum precision precision;
+    /* Whether memory of allocate() is ordinary memory, that the process and MPI can read and write, and work is
+       done when the call that enqueues it returns. Else functions marked (*) must be used. */
+    bool is_host;
+    char uuid[48];        /* of a GPU: "GPU-8d24a7a6-...", else "" */
+    char place[160];      /* of a GPU: PCI address, SMs, clocks, else "" */
+    char arithmetic[256]; /* what bits depend on beyond the deck: "portable", or GPU, library, driver, algorithms */
+    size_t scratch;       /* device bytes that the device keeps for its own use, beside those held */
 
     void (*close)(struct device *device);
+    /* Appends, one line each, what there is to say of how products are made; nothing where nothing is. */
+    void (*describe)(const struct device *device, struct text *lines);
 
     /* Memory. allocate: zeroed (and so touched), or failure of the job. held: bytes allocated now. */
     void *(*allocate)(struct device *device, size_t bytes);
@@ -92,6 +114,13 @@ struct device {
     void (*download)(struct device *device, void *host, const void *from, size_t bytes); /* waits for it */
     void (*upload)(struct device *device, void *to, const void *host, size_t bytes);     /* waits for it */
     void (*zero)(struct device *device, void *memory, size_t bytes);
+    /* Host memory, zeroed, that the device copies from and to at full speed and beside its computation. */
+    void *(*allocate_pinned)(struct device *device, size_t bytes);
+    void (*release_pinned)(struct device *device, void *memory);
+    /* (*) Starts a copy between device and pinned memory on a stream beside the compute stream, once `after` is
+       reached (NULL: at once), and records `done` behind it. From any thread. NULL where is_host. */
+    void (*copy_beside)(struct device *device, void *to, const void *from, size_t bytes, struct event *after,
+        struct event *done);
 
     /* Order and time. An event is recorded at the end of the compute stream's work so far. */
     struct event *(*event_create)(struct device *device);
@@ -100,10 +129,31 @@ struct device {
     bool (*event_reached)(struct device *device, struct event *event);
     double (*event_seconds)(struct device *device, struct event *event); /* once reached */
     void (*synchronize)(struct device *device);                          /* all work so far is done */
+    /* (*) What is enqueued from now on waits for the event, of any stream of this device. NULL where is_host. */
+    void (*event_await)(struct device *device, struct event *event);
+    /* Event times are measured from here on, which is now on the host's clock: at the beginning of each step, when
+       all work is done. */
+    void (*start_clock)(struct device *device);
+    /* *word, in pinned memory, becomes `value` once all work so far is done; other threads read it atomically. */
+    void (*store_word)(struct device *device, int *word, int value);
+    /* Names what is enqueued in between, for profilers. The name must outlive the device. */
+    void (*range_push)(struct device *device, const char *name);
+    void (*range_pop)(struct device *device);
 
     /* Fails the job where a computing thread's control register flushes denormals or does not round to
      * nearest. */
     void (*check_arithmetic)(struct device *device);
+
+    /* Reduced precision. operand_bytes: of what a block of `count` weights is read from by products; 0 where
+       they read the weights themselves. operand_make: makes it, after the weights changed; element i of the
+       block lies at (char *)operand + i * operand_bytes / count. */
+    size_t (*operand_bytes)(const struct device *device, size_t count);
+    void (*operand_make)(struct device *device, size_t count, const float *weights, void *operand);
+    /* In bf16 each element becomes the nearest bf16 value, ties to even; else nothing is done. */
+    void (*round_boundary)(struct device *device, size_t count, float *x);
+    /* A boundary tensor into a message and back: 2 bytes an element in bf16, else 4. Exact. */
+    void (*pack_message)(struct device *device, size_t count, const float *x, void *message);
+    void (*unpack_message)(struct device *device, size_t count, const void *message, float *x);
 
     /* Kernels. */
     void (*gemm)(struct device *device, const struct gemm *gemm);
@@ -139,8 +189,9 @@ struct device {
     /* x[element] has its bit flipped: a fault to be found. */
     void (*flip_bit)(struct device *device, float *x, uint64_t element, int bit);
 
-    /* Measured now, over all threads: fp32 FMA operations at peak, in FLOP/s (an FMA is 2), and the rate of a
-       copy in bytes/s (read plus written). Takes about 0.1 s each. */
+    /* Measured now, over all threads: fp32 FMA operations at peak, in FLOP/s (an FMA is 2), in mode 'vendor' the
+       rate of a large product by cuBLAS; and the rate of a copy in bytes/s (read plus written). Takes about 0.1 s
+       each. */
     double (*measure_peak)(struct device *device);
     double (*measure_copy)(struct device *device);
 };

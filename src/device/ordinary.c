@@ -2,6 +2,7 @@
 #include "device/host/control.h"
 #include <assert.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -122,6 +123,71 @@ static void synchronize(struct device *device)
     (void)device;
 }
 
+static void *allocate_pinned(struct device *device, size_t bytes)
+{
+    (void)device;
+    return allocate(bytes, 1);
+}
+
+static void release_pinned(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void start_clock(struct device *device)
+{
+    (void)device;
+}
+
+static void store_word(struct device *device, int *word, int value)
+{
+    (void)device;
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static void range_push(struct device *device, const char *name)
+{
+    (void)device, (void)name;
+}
+
+static void range_pop(struct device *device)
+{
+    (void)device;
+}
+
+/* Nothing of reduced precision is computed in the process's own memory. */
+static size_t operand_bytes(const struct device *device, size_t count)
+{
+    (void)device, (void)count;
+    return 0;
+}
+
+static void operand_make(struct device *device, size_t count, const float *weights, void *operand)
+{
+    (void)device, (void)count, (void)weights, (void)operand;
+}
+
+static void round_boundary(struct device *device, size_t count, float *x)
+{
+    (void)device, (void)count, (void)x;
+}
+
+static void pack_message(struct device *device, size_t count, const float *x, void *message)
+{
+    copy(device, message, x, count * sizeof *x);
+}
+
+static void unpack_message(struct device *device, size_t count, const void *message, float *x)
+{
+    copy(device, x, message, count * sizeof *x);
+}
+
+static void describe(const struct device *device, struct text *lines)
+{
+    (void)device, (void)lines;
+}
+
 static void check_arithmetic(struct device *device)
 {
     control_check(device->threads);
@@ -158,17 +224,32 @@ static double measure_copy(struct device *device)
 void ordinary_functions(struct ordinary_device *ordinary)
 {
     struct device *device = &ordinary->device;
+    device->precision = PRECISION_FP32;
+    device->is_host = true;
+    snprintf(device->arithmetic, sizeof device->arithmetic, "portable");
+    device->describe = describe;
     device->allocate = allocate_memory;
     device->release = release_memory;
     device->held = held;
     device->copy = device->download = device->upload = copy;
     device->zero = zero;
+    device->allocate_pinned = allocate_pinned;
+    device->release_pinned = release_pinned;
     device->event_create = event_create;
     device->event_destroy = event_destroy;
     device->event_record = event_record;
     device->event_reached = event_reached;
     device->event_seconds = event_seconds;
     device->synchronize = synchronize;
+    device->start_clock = start_clock;
+    device->store_word = store_word;
+    device->range_push = range_push;
+    device->range_pop = range_pop;
+    device->operand_bytes = operand_bytes;
+    device->operand_make = operand_make;
+    device->round_boundary = round_boundary;
+    device->pack_message = pack_message;
+    device->unpack_message = unpack_message;
     device->check_arithmetic = check_arithmetic;
     device->flip_bit = flip_bit;
     device->measure_copy = measure_copy;

@@ -111,7 +111,8 @@ static void parameter_law(
     *deviation = into_residual ? 0.02f / sqrtf(2.0f * (float)model->layers) : 0.02f;
 }
 
-void layer_parameters(struct device *device, const struct model *model, int layer, float *weights)
+void layer_parameters(
+    struct device *device, const struct model *model, int layer, const struct layer_weights *weights)
 {
     for (int p = 0; p < PARAMETERS; p++) {
         const struct extent extent = parameter_extent(model, (enum parameter)p);
@@ -120,8 +121,10 @@ void layer_parameters(struct device *device, const struct model *model, int laye
         };
         parameter_law(model, (enum parameter)p, &key.centre, &key.deviation);
         device->random(
-            device, &key, extent.rows * extent.columns, weights + parameter_offset(model, (enum parameter)p));
+            device, &key, extent.rows * extent.columns, weights->values + parameter_offset(model, (enum parameter)p));
     }
+    if (weights->operands)
+        device->operand_make(device, parameters_size(model), weights->values, weights->operands);
 }
 
 void boundary_random(
@@ -134,6 +137,20 @@ void boundary_random(
         .first_index = (uint64_t)microbatch * count,
         .deviation = 1.0f };
     device->random(device, &key, count, x);
+    if (purpose == RANDOM_INPUT) device->round_boundary(device, count, x);
+}
+
+float loss_scale(const struct model *model)
+{
+    return 1.0f / (float)loss_elements(model);
+}
+
+void model_loss(struct device *device, const struct model *model, const float *out, const float *target, float *dout,
+    float *loss, bool accumulate)
+{
+    device->loss(device, model_tokens(model), (size_t)model->hidden, out, target, loss_scale(model), dout, loss,
+        accumulate);
+    device->round_boundary(device, boundary_size(model), dout);
 }
 
 static struct attention attention_of(const struct model *model, const struct layer_saved *saved)
@@ -148,107 +165,139 @@ static struct attention attention_of(const struct model *model, const struct lay
         .inverse = saved->inverse };
 }
 
+/* One layer's parameters, and what products read of each, by enum parameter. */
+struct parameter_views {
+    const float *value[PARAMETERS];
+    const void *operand[PARAMETERS];
+};
+
+static struct parameter_views views_of(const struct model *model, const struct layer_weights *weights)
+{
+    struct parameter_views views;
+    const size_t element = operands_bytes(model) / parameters_size(model);
+    for (int p = 0; p < PARAMETERS; p++) {
+        const size_t offset = parameter_offset(model, (enum parameter)p);
+        views.value[p] = weights->values + offset;
+        views.operand[p] = weights->operands ? (const char *)weights->operands + offset * element : NULL;
+    }
+    return views;
+}
+
 /* c [m, n] = residual + (a [m, k] w [k, n] + bias) */
-static void linear(struct device *device, size_t m, size_t n, size_t k, const float *a, const float *w,
-    const float *bias, const float *residual, float *c)
+static void linear(struct device *device, size_t m, size_t n, size_t k, const float *a,
+    const struct parameter_views *views, enum parameter weight, enum parameter bias, const float *residual, float *c)
 {
     device->gemm(device, &(struct gemm){ .form = GEMM_NN,
                              .m = m,
                              .n = n,
                              .k = k,
                              .a = a,
-                             .b = w,
+                             .b = views->value[weight],
                              .c = c,
-                             .bias = bias,
-                             .residual = residual });
+                             .bias = views->value[bias],
+                             .residual = residual,
+                             .b_operand = views->operand[weight] });
 }
 
-void layer_forward(struct device *device, const struct model *model, const float *weights,
+void layer_forward(struct device *device, const struct model *model, const struct layer_weights *weights,
     const struct layer_saved *s, const struct layer_work *work, float *out)
 {
     const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
-    const float *w[PARAMETERS];
-    for (int p = 0; p < PARAMETERS; p++) w[p] = weights + parameter_offset(model, (enum parameter)p);
+    const struct parameter_views w = views_of(model, weights);
 
-    device->norm_forward(device, n, h, s->x, w[ATTENTION_NORM_GAIN], w[ATTENTION_NORM_BIAS], work->normed,
-        s->mean_x, s->rstd_x);
-    linear(device, n, 3 * h, h, work->normed, w[ATTENTION_QKV_WEIGHT], w[ATTENTION_QKV_BIAS], NULL, s->qkv);
+    device->norm_forward(device, n, h, s->x, w.value[ATTENTION_NORM_GAIN], w.value[ATTENTION_NORM_BIAS],
+        work->normed, s->mean_x, s->rstd_x);
+    linear(device, n, 3 * h, h, work->normed, &w, ATTENTION_QKV_WEIGHT, ATTENTION_QKV_BIAS, NULL, s->qkv);
     const struct attention attention = attention_of(model, s);
     device->attention_forward(device, &attention);
-    linear(device, n, h, h, s->attention, w[ATTENTION_OUTPUT_WEIGHT], w[ATTENTION_OUTPUT_BIAS], s->x, s->y);
+    linear(device, n, h, h, s->attention, &w, ATTENTION_OUTPUT_WEIGHT, ATTENTION_OUTPUT_BIAS, s->x, s->y);
 
-    device->norm_forward(
-        device, n, h, s->y, w[MLP_NORM_GAIN], w[MLP_NORM_BIAS], work->normed, s->mean_y, s->rstd_y);
-    linear(device, n, f, h, work->normed, w[MLP_UP_WEIGHT], w[MLP_UP_BIAS], NULL, s->u);
+    device->norm_forward(device, n, h, s->y, w.value[MLP_NORM_GAIN], w.value[MLP_NORM_BIAS], work->normed,
+        s->mean_y, s->rstd_y);
+    linear(device, n, f, h, work->normed, &w, MLP_UP_WEIGHT, MLP_UP_BIAS, NULL, s->u);
     if (!out) return;
     device->gelu_forward(device, n * f, s->u, work->g);
-    linear(device, n, h, f, work->g, w[MLP_DOWN_WEIGHT], w[MLP_DOWN_BIAS], s->y, out);
+    linear(device, n, h, f, work->g, &w, MLP_DOWN_WEIGHT, MLP_DOWN_BIAS, s->y, out);
+    device->round_boundary(device, n * h, out);
 }
 
 enum { INPUTS = 1, WEIGHTS = 2 }; /* the halves of backward */
 
-/* Of c = a w + bias: dw [k, n] += a^T dc, dbias [n] += columns of dc; da [m, k] = dc [m, n] w^T */
-static void linear_backward(struct device *device, int halves, size_t m, size_t n, size_t k, const float *a,
-    const float *w, const float *dc, float *da, float *dw, float *dbias, bool accumulate)
+/* Of c [m, n] = a [m, k] w + bias: dw [k, n] += a^T dc, dbias [n] += columns of dc */
+static void parameters_backward(struct device *device, size_t m, size_t n, size_t k, const float *a, const float *dc,
+    float *dw, float *dbias, bool accumulate)
 {
-    if (halves & WEIGHTS) {
-        device->column_sum(device, m, n, dc, dbias, accumulate);
-        device->gemm(device, &(struct gemm){ .form = GEMM_TN,
-                                 .m = k,
-                                 .n = n,
-                                 .k = m,
-                                 .a = a,
-                                 .b = dc,
-                                 .c = dw,
-                                 .accumulate = accumulate });
-    }
-    if (halves & INPUTS)
-        device->gemm(
-            device, &(struct gemm){ .form = GEMM_NT, .m = m, .n = k, .k = n, .a = dc, .b = w, .c = da });
+    device->column_sum(device, m, n, dc, dbias, accumulate);
+    device->gemm(device, &(struct gemm){ .form = GEMM_TN,
+                             .m = k,
+                             .n = n,
+                             .k = m,
+                             .a = a,
+                             .b = dc,
+                             .c = dw,
+                             .accumulate = accumulate });
+}
+
+/* and da [m, k] = dc [m, n] w^T */
+static void input_backward(struct device *device, size_t m, size_t n, size_t k, const float *dc,
+    const struct parameter_views *views, enum parameter weight, float *da)
+{
+    device->gemm(device, &(struct gemm){ .form = GEMM_NT,
+                             .m = m,
+                             .n = k,
+                             .k = n,
+                             .a = dc,
+                             .b = views->value[weight],
+                             .c = da,
+                             .b_operand = views->operand[weight] });
 }
 
 /* One half of backward, or both: every call belongs to one, so that the bits are the same either way. In the
    order that suits both at once: what was just written is read. dnormed_y may lie where dnormed_x does, and
    dx where dout: the one is done with before the other is written. */
-static void backward(struct device *device, const struct model *model, int halves, const float *weights,
-    float *gradients, const struct layer_saved *s, const struct layer_kept *kept,
-    const struct layer_work *work, const float *dout, float *dx, bool accumulate)
+static void backward(struct device *device, const struct model *model, int halves,
+    const struct layer_weights *weights, float *gradients, const struct layer_saved *s,
+    const struct layer_kept *kept, const struct layer_work *work, const float *dout, float *dx, bool accumulate)
 {
     const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
-    const float *w[PARAMETERS];
+    const bool inputs = halves & INPUTS, parameters = halves & WEIGHTS;
+    const struct parameter_views w = views_of(model, weights);
     float *d[PARAMETERS];
-    for (int p = 0; p < PARAMETERS; p++) {
-        w[p] = weights + parameter_offset(model, (enum parameter)p);
-        d[p] = halves & WEIGHTS ? gradients + parameter_offset(model, (enum parameter)p) : NULL;
-    }
+    for (int p = 0; p < PARAMETERS; p++)
+        d[p] = parameters ? gradients + parameter_offset(model, (enum parameter)p) : NULL;
 
     /* The weight gradient of `down` needs gelu(u), which gelu_backward makes again beside du: du comes first.
      * W alone makes it by itself. */
-    if (halves & INPUTS) {
-        linear_backward(device, INPUTS, n, h, f, NULL, w[MLP_DOWN_WEIGHT], dout, kept->du, NULL, NULL, false);
+    if (inputs) {
+        input_backward(device, n, h, f, dout, &w, MLP_DOWN_WEIGHT, kept->du);
         device->gelu_backward(device, n * f, s->u, kept->du, work->g, kept->du);
     } else {
         device->gelu_forward(device, n * f, s->u, work->g);
     }
-    linear_backward(device, halves & WEIGHTS, n, h, f, work->g, NULL, dout, NULL, d[MLP_DOWN_WEIGHT],
-        d[MLP_DOWN_BIAS], accumulate);
+    if (parameters)
+        parameters_backward(
+            device, n, h, f, work->g, dout, d[MLP_DOWN_WEIGHT], d[MLP_DOWN_BIAS], accumulate);
 
-    if (halves & WEIGHTS)
-        device->norm_again(
-            device, n, h, s->y, w[MLP_NORM_GAIN], w[MLP_NORM_BIAS], s->mean_y, s->rstd_y, work->normed);
-    linear_backward(device, halves, n, f, h, work->normed, w[MLP_UP_WEIGHT], kept->du, kept->dnormed_y,
-        d[MLP_UP_WEIGHT], d[MLP_UP_BIAS], accumulate);
-    if (halves & WEIGHTS)
+    if (parameters) {
+        device->norm_again(device, n, h, s->y, w.value[MLP_NORM_GAIN], w.value[MLP_NORM_BIAS], s->mean_y,
+            s->rstd_y, work->normed);
+        parameters_backward(
+            device, n, f, h, work->normed, kept->du, d[MLP_UP_WEIGHT], d[MLP_UP_BIAS], accumulate);
+    }
+    if (inputs) input_backward(device, n, f, h, kept->du, &w, MLP_UP_WEIGHT, kept->dnormed_y);
+    if (parameters)
         device->norm_columns(device, n, h, kept->dnormed_y, s->y, s->mean_y, s->rstd_y, d[MLP_NORM_GAIN],
             d[MLP_NORM_BIAS], accumulate);
-    if (halves & INPUTS)
-        device->norm_backward(
-            device, n, h, kept->dnormed_y, s->y, w[MLP_NORM_GAIN], s->mean_y, s->rstd_y, dout, kept->dy);
+    if (inputs)
+        device->norm_backward(device, n, h, kept->dnormed_y, s->y, w.value[MLP_NORM_GAIN], s->mean_y, s->rstd_y,
+            dout, kept->dy);
 
     /* In W alone dnormed_x is the gradient of norm(x) from the beginning, and only norm_columns reads it. */
-    linear_backward(device, halves, n, h, h, s->attention, w[ATTENTION_OUTPUT_WEIGHT], kept->dy,
-        kept->dnormed_x, d[ATTENTION_OUTPUT_WEIGHT], d[ATTENTION_OUTPUT_BIAS], accumulate);
-    if (halves & INPUTS) {
+    if (parameters)
+        parameters_backward(device, n, h, h, s->attention, kept->dy, d[ATTENTION_OUTPUT_WEIGHT],
+            d[ATTENTION_OUTPUT_BIAS], accumulate);
+    if (inputs) {
+        input_backward(device, n, h, h, kept->dy, &w, ATTENTION_OUTPUT_WEIGHT, kept->dnormed_x);
         struct attention attention = attention_of(model, s);
         attention.dout = kept->dnormed_x;
         attention.dqkv = kept->dqkv;
@@ -256,33 +305,37 @@ static void backward(struct device *device, const struct model *model, int halve
         device->attention_backward(device, &attention);
     }
 
-    if (halves & WEIGHTS)
-        device->norm_again(device, n, h, s->x, w[ATTENTION_NORM_GAIN], w[ATTENTION_NORM_BIAS], s->mean_x,
-            s->rstd_x, work->normed);
-    linear_backward(device, halves, n, 3 * h, h, work->normed, w[ATTENTION_QKV_WEIGHT], kept->dqkv,
-        kept->dnormed_x, d[ATTENTION_QKV_WEIGHT], d[ATTENTION_QKV_BIAS], accumulate);
-    if (halves & WEIGHTS)
+    if (parameters) {
+        device->norm_again(device, n, h, s->x, w.value[ATTENTION_NORM_GAIN], w.value[ATTENTION_NORM_BIAS],
+            s->mean_x, s->rstd_x, work->normed);
+        parameters_backward(device, n, 3 * h, h, work->normed, kept->dqkv, d[ATTENTION_QKV_WEIGHT],
+            d[ATTENTION_QKV_BIAS], accumulate);
+    }
+    if (inputs) input_backward(device, n, 3 * h, h, kept->dqkv, &w, ATTENTION_QKV_WEIGHT, kept->dnormed_x);
+    if (parameters)
         device->norm_columns(device, n, h, kept->dnormed_x, s->x, s->mean_x, s->rstd_x,
             d[ATTENTION_NORM_GAIN], d[ATTENTION_NORM_BIAS], accumulate);
-    if (halves & INPUTS)
-        device->norm_backward(
-            device, n, h, kept->dnormed_x, s->x, w[ATTENTION_NORM_GAIN], s->mean_x, s->rstd_x, kept->dy, dx);
+    if (inputs) {
+        device->norm_backward(device, n, h, kept->dnormed_x, s->x, w.value[ATTENTION_NORM_GAIN], s->mean_x,
+            s->rstd_x, kept->dy, dx);
+        device->round_boundary(device, n * h, dx);
+    }
 }
 
-void layer_backward(struct device *device, const struct model *model, const float *weights, float *gradients,
+void layer_backward(struct device *device, const struct model *model, const struct layer_weights *weights, float *gradients,
     const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work,
     const float *dout, float *dx, bool accumulate)
 {
     backward(device, model, INPUTS | WEIGHTS, weights, gradients, saved, kept, work, dout, dx, accumulate);
 }
 
-void layer_backward_input(struct device *device, const struct model *model, const float *weights,
+void layer_backward_input(struct device *device, const struct model *model, const struct layer_weights *weights,
     const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work, float *dx)
 {
     backward(device, model, INPUTS, weights, NULL, saved, kept, work, kept->dout, dx, false);
 }
 
-void layer_backward_weight(struct device *device, const struct model *model, const float *weights,
+void layer_backward_weight(struct device *device, const struct model *model, const struct layer_weights *weights,
     float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
     const struct layer_work *work, bool accumulate)
 {

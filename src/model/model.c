@@ -71,5 +71,10 @@ double loss_elements(const struct model *model)
 
 size_t message_bytes(const struct model *model)
 {
-    return boundary_size(model) * (model->half_messages ? 2 : sizeof(float));
+    return boundary_size(model) * (model->bf16 ? 2 : sizeof(float));
+}
+
+size_t operands_bytes(const struct model *model)
+{
+    return model->bf16 ? parameters_size(model) * 2 : 0;
 }

@@ -7,7 +7,7 @@ struct model {
     int layers, hidden, heads, ffn, sequence;
     int microbatches, microbatch_size;
     uint64_t seed;
-    bool half_messages; /* bf16 on the wire: an element of a message is 2 bytes and not 4 */
+    bool bf16; /* products read operands of 2 bytes, and an element of a message is 2 bytes and not 4 */
 };
 
 /* The parameters of a layer in their order everywhere: in memory, in files, in dataflow. */
@@ -46,6 +46,8 @@ size_t model_tokens(const struct model *model);
 size_t boundary_size(const struct model *model);
 /* Bytes of a boundary tensor in a message between ranks. */
 size_t message_bytes(const struct model *model);
+/* Bytes of what products read of a layer's parameters, beside the parameters: their bf16 copy, or 0. */
+size_t operands_bytes(const struct model *model);
 
 /* Elements of the loss's denominator: those of out over all microbatches. */
 double loss_elements(const struct model *model);

@@ -15,6 +15,7 @@ static const struct {
     { "kind", STRING, offsetof(struct facts, kind) },
     { "run_id", STRING, offsetof(struct facts, run_id) },
     { "identity", STRING, offsetof(struct facts, identity) },
+    { "arithmetic", STRING, offsetof(struct facts, arithmetic) },
     { "deck", STRING, offsetof(struct facts, deck) },
     { "deck_sha256", STRING, offsetof(struct facts, deck_sha256) },
     { "host", STRING, offsetof(struct facts, host) },

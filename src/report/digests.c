@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char portable[] = "portable"; /* of a file that does not say */
 static const char first_line[] = "# pipeleaf digests 1";
 
 int digest_order(const void *a, const void *b)
@@ -33,8 +34,11 @@ void digest_file_write(const char *path, const struct facts *facts, struct tenso
     qsort(line, count, sizeof *line, digest_order);
     const struct model *m = &facts->model;
     struct text text = { 0 };
-    text_add(&text, "%s\n# kind %s\n# run %s\n# identity %s\n# recorded %d\n", first_line, facts->kind,
-        facts->run_id, facts->identity, facts->recorded_step);
+    text_add(&text, "%s\n# kind %s\n# run %s\n# identity %s\n", first_line, facts->kind, facts->run_id,
+        facts->identity);
+    if (facts->arithmetic && strcmp(facts->arithmetic, portable))
+        text_add(&text, "# arithmetic %s\n", facts->arithmetic);
+    text_add(&text, "# recorded %d\n", facts->recorded_step);
     text_add(&text,
         "# layers %d hidden %d heads %d ffn %d sequence %d microbatches %d microbatch_size %d seed %" PRIu64
         "\n",
@@ -137,6 +141,18 @@ static bool read_ranks(struct reader *reader, struct digest_file *file)
     return *at ? wrong(reader, "more ranks than the %d layers", file->model.layers) : true;
 }
 
+/* The rest of its line; a file without one is of portable arithmetic. */
+static bool read_arithmetic(struct reader *reader, char *arithmetic, size_t size)
+{
+    static const char start[] = "# arithmetic ";
+    snprintf(arithmetic, size, "%s", portable);
+    if (strncmp(reader->next, start, sizeof start - 1)) return true;
+    const char *line = next_line(reader);
+    if (!line) return cut_short(reader);
+    const int length = snprintf(arithmetic, size, "%s", line + sizeof start - 1);
+    return (size_t)length < size ? true : wrong(reader, "'%.60s...' is too long", line);
+}
+
 static bool read_header(struct reader *reader, struct digest_file *file)
 {
     const char *line = next_line(reader);
@@ -146,6 +162,7 @@ static bool read_header(struct reader *reader, struct digest_file *file)
     if (!read_word(reader, "kind", file->kind, sizeof file->kind) ||
         !read_word(reader, "run", file->run_id, sizeof file->run_id) ||
         !read_word(reader, "identity", file->identity, sizeof file->identity) ||
+        !read_arithmetic(reader, file->arithmetic, sizeof file->arithmetic) ||
         !read_word(reader, "recorded", recorded, sizeof recorded))
         return false;
     file->recorded_step = atoi(recorded);

@@ -4,6 +4,7 @@
        # kind run
        # run ID
        # identity HEX
+       # arithmetic vendor, NVIDIA H200, ...            (where it is not portable)
        # recorded 5
        # layers 16 hidden 64 heads 4 ffn 256 sequence 32 microbatches 8 microbatch_size 2 seed 20250101
        # ranks 0 0 1 1 2 2 3 3 0 0 1 1 2 2 3 3          (of each layer, where known)
@@ -15,7 +16,7 @@
 #include "report/output.h"
 
 struct digest_file {
-    char kind[16], run_id[80], identity[65];
+    char kind[16], run_id[80], identity[65], arithmetic[256];
     int recorded_step;
     struct model model;
     int *rank_of_layer;         /* [model.layers], owned, or NULL: not known */

@@ -16,6 +16,7 @@ struct side {
     char *name;    /* the path, as the user gave it */
     char kind[16]; /* "run" or "reference" */
     char run_id[80], identity[65];
+    char arithmetic[256]; /* "": not known */
     int recorded_step;
     struct model model;
     int *rank_of_layer; /* owned; NULL: not known */

@@ -53,7 +53,7 @@ static void name_threads(struct text *out, int rank, const struct channel_plan *
     add_metadata(out, "process_name", rank, 0, name);
     add_metadata(out, "thread_name", rank, 0, "compute");
     for (int c = 0; c < channel_count; c++) {
-        if (channels[c].from == channels[c].to) continue; /* a hand-over: nothing is sent */
+        if (channels[c].local) continue; /* a hand-over: nothing is sent */
         const char *kind = channels[c].kind == CHANNEL_ACTIVATION ? "activations" : "gradients";
         if (channels[c].from == rank) {
             snprintf(name, sizeof name, "send %s to rank %d", kind, channels[c].to);

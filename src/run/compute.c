@@ -12,12 +12,14 @@ struct model_worker {
     int *layers, layer_count;   /* this rank's layers, ascending */
     int *local_of;              /* [model layers] index among them, or -1 */
     float *weights, *gradients; /* [layer_count][layer_size] */
+    char *operands;             /* [layer_count][operands_bytes], or NULL */
     float *slots;               /* [slots][slot_size], laid out as memory_slot_elements says */
     size_t slot_size;
     int slot_layers;
     bool splits, has_last;
     struct layer_work work;
     float *work_memory, *out, *target, *loss; /* out, target, loss: only on the last chunk's rank */
+    float *unpacked; /* [boundary] what a message holds, where its elements are not fp32; else NULL */
     struct observer *observer;
 };
 
@@ -36,9 +38,11 @@ static bool is_last(const struct model_worker *w, int chunk)
     return chunk == w->request.program->chunks - 1;
 }
 
-static float *weights_of(const struct model_worker *w, int layer)
+static struct layer_weights weights_of(const struct model_worker *w, int layer)
 {
-    return w->weights + (size_t)w->local_of[layer] * w->layer_size;
+    const size_t local = (size_t)w->local_of[layer];
+    return (struct layer_weights){ .values = w->weights + local * w->layer_size,
+        .operands = w->operands ? w->operands + local * operands_bytes(w->request.model) : NULL };
 }
 
 static float *gradients_of(const struct model_worker *w, int layer)
@@ -75,6 +79,27 @@ static struct layer_kept kept_of(const struct model_worker *w, const struct oper
     return kept;
 }
 
+/* --- messages --- */
+
+/* A channel buffer as a boundary tensor is read from, or written to, where messages are fp32; else the place
+   beside it, which message_in fills and message_out empties. */
+static float *boundary_of(const struct model_worker *w, float *message)
+{
+    return message && w->unpacked ? w->unpacked : message;
+}
+
+static void message_in(const struct model_worker *w, const float *message)
+{
+    struct device *device = w->request.device;
+    if (message && w->unpacked) device->unpack_message(device, w->boundary, message, w->unpacked);
+}
+
+static void message_out(const struct model_worker *w, float *message)
+{
+    struct device *device = w->request.device;
+    if (message && w->unpacked) device->pack_message(device, w->boundary, w->unpacked, message);
+}
+
 /* --- the four kinds --- */
 
 static void inject(struct model_worker *w, int step, struct tensor tensor, int microbatch, float *data)
@@ -107,15 +132,18 @@ static void weight_gradients_done(
     if (microbatch == model->microbatches - 1) observer_see_gradients(w->observer, layer, gradients);
 }
 
-static void forward(struct worker *worker, int step, const struct operation *o, float *input, float *output)
+static void forward(
+    struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     const struct model *model = w->request.model;
     const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
     const int first = w->request.partition->first[chunk], count = chunk_layers(w, chunk);
+    float *const input = boundary_of(w, received), *const output = boundary_of(w, sent);
     float *const end = is_last(w, chunk) ? w->out : output;
     float *const begin = count > 0 ? saved_of(w, o->slot, 0).x : end;
+    message_in(w, received);
 
     if (chunk == 0) {
         boundary_random(device, model, RANDOM_INPUT, step, microbatch, begin);
@@ -127,7 +155,8 @@ static void forward(struct worker *worker, int step, const struct operation *o, 
         const int layer = first + i;
         const struct layer_saved saved = saved_of(w, o->slot, i);
         float *const out = i + 1 < count ? saved_of(w, o->slot, i + 1).x : end;
-        layer_forward(device, model, weights_of(w, layer), &saved, &w->work, out);
+        const struct layer_weights weights = weights_of(w, layer);
+        layer_forward(device, model, &weights, &saved, &w->work, out);
         const struct tensor tensor = { TENSOR_ACTIVATION, layer, microbatch };
         inject(w, step, tensor, microbatch, out);
         observer_see(w->observer, tensor, out, i + 1 == count);
@@ -135,20 +164,22 @@ static void forward(struct worker *worker, int step, const struct operation *o, 
     if (is_last(w, chunk)) {
         boundary_random(device, model, RANDOM_TARGET, step, microbatch, w->target);
         observer_see(w->observer, (struct tensor){ TENSOR_TARGET, 0, microbatch }, w->target, true);
-        const float inverse = 1.0f / (float)loss_elements(model);
-        device->loss(device, model_tokens(model), (size_t)model->hidden, w->out, w->target, inverse,
-            dout_of(w, o->slot), w->loss, microbatch > 0);
+        model_loss(device, model, w->out, w->target, dout_of(w, o->slot), w->loss, microbatch > 0);
     }
+    message_out(w, sent);
 }
 
-static void backward(struct worker *worker, int step, const struct operation *o, float *input, float *output)
+static void backward(
+    struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     const struct model *model = w->request.model;
     const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
     const int first = w->request.partition->first[chunk], count = chunk_layers(w, chunk);
-    float *dout = is_last(w, chunk) ? dout_of(w, o->slot) : input;
+    float *const output = boundary_of(w, sent);
+    float *dout = is_last(w, chunk) ? dout_of(w, o->slot) : boundary_of(w, received);
+    message_in(w, received);
 
     if (count == 0 && output && output != dout)
         device->copy(device, output, dout, w->boundary * sizeof(float));
@@ -159,22 +190,26 @@ static void backward(struct worker *worker, int step, const struct operation *o,
         /* Inside the chunk the gradient of a layer's input takes the place of that of its output, which
          * nobody needs again. */
         float *const dx = i == 0 && output ? output : dout;
-        layer_backward(device, model, weights_of(w, layer), gradients_of(w, layer), &saved, &kept, &w->work,
-            dout, dx, microbatch > 0);
+        const struct layer_weights weights = weights_of(w, layer);
+        layer_backward(device, model, &weights, gradients_of(w, layer), &saved, &kept, &w->work, dout, dx,
+            microbatch > 0);
         weight_gradients_done(w, step, layer, microbatch, gradients_of(w, layer));
         input_gradient_done(w, step, layer, microbatch, dx, i == 0);
         dout = dx;
     }
+    message_out(w, sent);
 }
 
 /* Each layer's dx is the dout of the layer before it, and stays in the slot for W. */
-static void input(struct worker *worker, int step, const struct operation *o, float *received, float *output)
+static void input(struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
     const int first = w->request.partition->first[chunk], count = chunk_layers(w, chunk);
-    float *const dout = is_last(w, chunk) ? dout_of(w, o->slot) : received;
+    float *const output = boundary_of(w, sent);
+    float *const dout = is_last(w, chunk) ? dout_of(w, o->slot) : boundary_of(w, received);
+    message_in(w, received);
     float *const begin = count > 0 ? kept_of(w, o, count - 1).dout : output;
 
     if (begin && begin != dout) device->copy(device, begin, dout, w->boundary * sizeof(float));
@@ -183,15 +218,17 @@ static void input(struct worker *worker, int step, const struct operation *o, fl
         const struct layer_kept kept = kept_of(w, o, i);
         /* Nobody takes the gradient of the step's inputs: it is only looked at, and work->normed is free. */
         float *const dx = i > 0 ? kept_of(w, o, i - 1).dout : output ? output : w->work.normed;
-        layer_backward_input(device, w->request.model, weights_of(w, first + i), &saved, &kept, &w->work, dx);
+        const struct layer_weights weights = weights_of(w, first + i);
+        layer_backward_input(device, w->request.model, &weights, &saved, &kept, &w->work, dx);
         input_gradient_done(w, step, first + i, microbatch, dx, i == 0);
     }
+    message_out(w, sent);
 }
 
-static void weight(struct worker *worker, int step, const struct operation *o, float *received, float *output)
+static void weight(struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     (void)received;
-    (void)output;
+    (void)sent;
     struct model_worker *w = mine(worker);
     const int chunk = o->compute.chunk, microbatch = o->compute.microbatch;
     const int first = w->request.partition->first[chunk];
@@ -199,8 +236,9 @@ static void weight(struct worker *worker, int step, const struct operation *o, f
         const int layer = first + i;
         const struct layer_saved saved = saved_of(w, o->slot, i);
         const struct layer_kept kept = kept_of(w, o, i);
-        layer_backward_weight(w->request.device, w->request.model, weights_of(w, layer),
-            gradients_of(w, layer), &saved, &kept, &w->work, microbatch > 0);
+        const struct layer_weights weights = weights_of(w, layer);
+        layer_backward_weight(w->request.device, w->request.model, &weights, gradients_of(w, layer), &saved,
+            &kept, &w->work, microbatch > 0);
         weight_gradients_done(w, step, layer, microbatch, gradients_of(w, layer));
     }
 }
@@ -214,7 +252,7 @@ static void begin_step(struct worker *worker, int step, const struct sink *sink)
     observer_begin(w->observer, step, sink);
     if (sink && w->request.reporting.parameters)
         for (int i = 0; i < w->layer_count; i++)
-            observer_see_parameters(w->observer, w->layers[i], weights_of(w, w->layers[i]));
+            observer_see_parameters(w->observer, w->layers[i], weights_of(w, w->layers[i]).values);
 }
 
 static float finish_step(struct worker *worker)
@@ -224,7 +262,7 @@ static float finish_step(struct worker *worker)
     if (w->has_last) {
         float sum;
         w->request.device->download(w->request.device, &sum, w->loss, sizeof sum);
-        loss = sum * (1.0f / (float)loss_elements(w->request.model));
+        loss = sum * loss_scale(w->request.model);
         observer_loss(w->observer, loss);
     }
     observer_flush(w->observer);
@@ -259,8 +297,12 @@ static void make_layers(struct model_worker *w)
             }
     w->weights = device_floats(r->device, (size_t)w->layer_count * w->layer_size);
     w->gradients = device_floats(r->device, (size_t)w->layer_count * w->layer_size);
-    for (int i = 0; i < w->layer_count; i++)
-        layer_parameters(r->device, r->model, w->layers[i], weights_of(w, w->layers[i]));
+    const size_t operands = operands_bytes(r->model);
+    if (operands) w->operands = r->device->allocate(r->device, (size_t)w->layer_count * operands);
+    for (int i = 0; i < w->layer_count; i++) {
+        const struct layer_weights weights = weights_of(w, w->layers[i]);
+        layer_parameters(r->device, r->model, w->layers[i], &weights);
+    }
 }
 
 static void close_worker(struct worker *worker)
@@ -268,13 +310,60 @@ static void close_worker(struct worker *worker)
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     observer_close(w->observer);
-    float *const memory[] = { w->weights, w->gradients, w->slots, w->work_memory, w->out, w->target,
-        w->loss };
+    void *const memory[] = { w->weights, w->operands, w->gradients, w->slots, w->work_memory, w->out, w->target,
+        w->loss, w->unpacked };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i]) device->release(device, memory[i]);
     free(w->layers);
     free(w->local_of);
     free(w);
+}
+
+/* A layer's kernels with both ways of beginning a gradient, in slot 0; `boundary` is scratch. */
+static void use_layer_once(struct model_worker *w, float *boundary)
+{
+    struct device *device = w->request.device;
+    const struct model *model = w->request.model;
+    const int layer = w->layers[0];
+    const struct layer_weights weights = weights_of(w, layer);
+    const struct layer_saved saved = saved_of(w, 0, 0);
+    const struct layer_kept kept =
+        w->splits ? layer_kept_view(model, slot_of(w, 0) + (size_t)w->slot_layers * w->saved_size) : w->work.kept;
+    boundary_random(device, model, RANDOM_INPUT, 0, 0, saved.x);
+    layer_forward(device, model, &weights, &saved, &w->work, boundary);
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        layer_backward(device, model, &weights, gradients_of(w, layer), &saved, &kept, &w->work, boundary, boundary,
+            accumulate);
+        if (!w->splits) continue;
+        device->copy(device, kept.dout, boundary, w->boundary * sizeof(float));
+        layer_backward_input(device, model, &weights, &saved, &kept, &w->work, boundary);
+        layer_backward_weight(
+            device, model, &weights, gradients_of(w, layer), &saved, &kept, &w->work, accumulate);
+    }
+}
+
+/* An asynchronous device may stop all its work to load a kernel or to choose an algorithm for a shape: each is used
+   once before the first receive is posted. Nothing that a step reads is changed. */
+static void use_everything_once(struct model_worker *w)
+{
+    struct device *device = w->request.device;
+    const struct model *model = w->request.model;
+    float *boundary = device_floats(device, w->boundary);
+    void *message = device->allocate(device, message_bytes(model));
+    struct digest *digest = device->allocate(device, sizeof *digest);
+    if (w->layer_count > 0) use_layer_once(w, boundary);
+    if (w->has_last)
+        for (int accumulate = 0; accumulate < 2; accumulate++)
+            model_loss(device, model, w->out, w->target, boundary, w->loss, accumulate);
+    device->pack_message(device, w->boundary, boundary, message);
+    device->unpack_message(device, w->boundary, message, boundary);
+    device->digest(device, w->boundary, boundary, 0, digest);
+    device->flip_bit(device, boundary, 0, 0);
+    device->zero(device, boundary, w->boundary * sizeof(float));
+    device->synchronize(device);
+    device->release(device, digest);
+    device->release(device, message);
+    device->release(device, boundary);
 }
 
 struct worker *compute_create(const struct pipeline_request *request)
@@ -305,6 +394,7 @@ struct worker *compute_create(const struct pipeline_request *request)
         checked_product((size_t)program->rank[request->rank].slots, w->slot_size, "activation slots"));
     w->work_memory = device_floats(device, layer_work_size(model, w->splits));
     w->work = layer_work_view(model, w->splits, w->work_memory);
+    if (model->bf16) w->unpacked = device_floats(device, w->boundary);
     if (w->has_last) {
         w->out = device_floats(device, w->boundary);
         w->target = device_floats(device, w->boundary);
@@ -313,5 +403,6 @@ struct worker *compute_create(const struct pipeline_request *request)
     const size_t count = memory_step_digests(model, (size_t)w->layer_count, &request->reporting);
     w->observer =
         observer_create(device, model, &request->reporting, count, (count + 1) * (size_t)request->steps);
+    if (!device->is_host) use_everything_once(w);
     return &w->worker;
 }

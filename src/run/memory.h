@@ -5,7 +5,7 @@
 
 /* Device bytes of a rank, by the plan alone. */
 struct memory_plan {
-    size_t weights, gradients, slots, work, buffers, digests, total;
+    size_t weights, operands, gradients, slots, work, buffers, digests, total;
     int slot_count;
     size_t slot_bytes;
 };

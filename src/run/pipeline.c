@@ -8,8 +8,12 @@ struct pipeline {
     const struct rank_program *program;
     struct worker *worker;
     struct event **start, **end; /* [computes] */
-    double *waited;              /* [computes] of the step that runs */
+    struct event *begun;         /* of the step */
+    double *waited;              /* [computes] of the step that runs: what the host waited */
+    char (*name)[48];            /* [computes] "F chunk 3 microbatch 5" */
     int computes;
+    int *reached; /* in pinned memory: computes completed in all steps, as the device says */
+    int enqueued; /* computes, in all steps */
 
     struct action_record *actions;
     size_t action_count;
@@ -47,6 +51,11 @@ static void index_messages(struct pipeline *p)
     p->transfers = allocate(p->transfer_capacity, sizeof *p->transfers);
     p->actions = allocate((size_t)p->computes * (size_t)p->request.steps, sizeof *p->actions);
     p->waited = allocate((size_t)p->computes, sizeof *p->waited);
+    p->name = allocate((size_t)p->computes, sizeof *p->name);
+    int number = 0;
+    for (int i = 0; i < p->program->count; i++)
+        if (p->program->operations[i].kind == OPERATION_COMPUTE)
+            compute_text(p->program->operations[i].compute, p->name[number++], sizeof *p->name);
 }
 
 struct pipeline *pipeline_create(const struct pipeline_request *request)
@@ -63,6 +72,10 @@ struct pipeline *pipeline_create(const struct pipeline_request *request)
         p->start[i] = device->event_create(device);
         p->end[i] = device->event_create(device);
     }
+    p->begun = device->event_create(device);
+    p->reached = device->allocate_pinned(device, sizeof *p->reached);
+    request->progress->reached = p->reached;
+    device->store_word(device, p->reached, 0); /* used once before the first step */
     device->synchronize(device);
     return p;
 }
@@ -72,11 +85,14 @@ void pipeline_close(struct pipeline *p)
     if (!p) return;
     struct device *device = p->request.device;
     p->worker->close(p->worker);
+    p->request.progress->reached = NULL;
+    device->release_pinned(device, p->reached);
+    device->event_destroy(device, p->begun);
     for (int i = 0; i < p->computes; i++) {
         device->event_destroy(device, p->start[i]);
         device->event_destroy(device, p->end[i]);
     }
-    void *const host[] = { p->start, p->end, p->waited, p->actions, p->transfers, p->sent, p->received,
+    void *const host[] = { p->start, p->end, p->waited, p->name, p->actions, p->transfers, p->sent, p->received,
         p->first_message, p->seen_sends, p->seen_receives };
     for (size_t i = 0; i < sizeof host / sizeof *host; i++) free(host[i]);
     free(p);
@@ -86,10 +102,10 @@ void pipeline_close(struct pipeline *p)
 
 static bool is_local(const struct pipeline *p, int channel)
 {
-    return p->request.program->channels[channel].from == p->request.program->channels[channel].to;
+    return p->request.program->channels[channel].local;
 }
 
-/* Returns the seconds that compute stood still for its input and for its output buffer. */
+/* Returns the seconds that the host stood still for the compute's input and for its output buffer. */
 static double run_compute(struct pipeline *p, int step, int number, const struct operation *o)
 {
     struct channels *channels = p->request.channels;
@@ -104,9 +120,12 @@ static double run_compute(struct pipeline *p, int step, int number, const struct
     float *output =
         o->output.channel >= 0 ? channel_send_buffer(channels, o->output.channel, o->output.buffer) : NULL;
 
+    device->range_push(device, p->name[number]);
     device->event_record(device, p->start[number]);
     p->worker->compute[o->compute.kind](p->worker, step, o, input, output);
     device->event_record(device, p->end[number]);
+    device->range_pop(device);
+    device->store_word(device, p->reached, ++p->enqueued);
     return waited;
 }
 
@@ -138,14 +157,31 @@ static void record_transfers(struct pipeline *p, int step)
     }
 }
 
+/* How long compute stood still before its `number`-th action of the step. A device that computes beside the host
+   waits by itself, from the end of the action before. Less than this is no wait, but the way from one kernel to
+   the next. */
+static const double gap = 5e-6;
+
+static double waited_before(const struct pipeline *p, int number)
+{
+    struct device *device = p->request.device;
+    if (device->is_host) return p->waited[number];
+    const double seconds = device->event_seconds(device, p->start[number]) -
+                           device->event_seconds(device, number > 0 ? p->end[number - 1] : p->begun);
+    return seconds < gap ? 0 : seconds;
+}
+
 struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const struct sink *sink)
 {
     struct device *device = p->request.device;
     struct progress *progress = p->request.progress;
+    device->start_clock(device);
     struct step_record record = { .step = step, .timed = timed, .start = seconds_now() };
     p->worker->begin(p->worker, step, sink);
+    device->event_record(device, p->begun);
 
     int number = 0;
+    double send_waited = 0; /* by the host; what a device waited for shows before its next action */
     for (int i = 0; i < p->program->count; i++) {
         const struct operation *o = &p->program->operations[i];
         atomic_store_explicit(&progress->current, i, memory_order_relaxed);
@@ -154,13 +190,11 @@ struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const
             channel_receive(p->request.channels, o->input.channel, o->input.buffer);
             break;
         case OPERATION_SEND:
-            record.exposed += channel_send(p->request.channels, o->output.channel, o->output.buffer);
+            send_waited += channel_send(p->request.channels, o->output.channel, o->output.buffer);
             break;
         case OPERATION_COMPUTE:
             p->waited[number] = run_compute(p, step, number, o);
             number++;
-            atomic_store_explicit(&progress->done, i, memory_order_relaxed);
-            atomic_fetch_add_explicit(&progress->count, 1, memory_order_relaxed);
             break;
         }
     }
@@ -170,6 +204,7 @@ struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const
     record.seconds = seconds_now() - record.start;
 
     number = 0;
+    if (device->is_host) record.exposed = send_waited;
     for (int i = 0; i < p->program->count; i++) {
         const struct operation *o = &p->program->operations[i];
         if (o->kind != OPERATION_COMPUTE) continue;
@@ -180,7 +215,7 @@ struct step_record pipeline_step(struct pipeline *p, int step, bool timed, const
             .microbatch = o->compute.microbatch,
             .start = device->event_seconds(device, p->start[number]),
             .end = device->event_seconds(device, p->end[number]),
-            .waited = p->waited[number] };
+            .waited = waited_before(p, number) };
         record.busy += a->end - a->start;
         record.exposed += a->waited;
         number++;

@@ -5,7 +5,8 @@ enum { DIGESTS_AT_ONCE = 256 };
 
 struct reference {
     struct reference_request request;
-    float *weights, *gradients; /* of the layer that is being computed */
+    struct layer_weights weights; /* of the layer that is being computed, */
+    float *gradients;             /* as these */
     float *saved_memory, *work_memory;
     struct layer_saved saved;
     struct layer_work work;
@@ -24,7 +25,22 @@ size_t reference_memory(const struct model *model)
     return (2 * parameters_size(model) + layer_saved_size(model) + layer_work_size(model, false) +
                2 * boundary_size(model) + 1) *
                sizeof(float) +
-           observer_device_bytes(DIGESTS_AT_ONCE);
+           operands_bytes(model) + observer_device_bytes(DIGESTS_AT_ONCE);
+}
+
+/* An asynchronous device chooses its algorithms at the first use of a shape: so that what the output says of them is
+   complete before the first step, both ways of beginning a gradient are used once. */
+static void use_everything_once(struct reference *r)
+{
+    struct device *device = r->request.device;
+    const struct model *model = r->request.model;
+    layer_parameters(device, model, 0, &r->weights);
+    boundary_random(device, model, RANDOM_INPUT, 0, 0, r->saved.x);
+    layer_forward(device, model, &r->weights, &r->saved, &r->work, r->out);
+    for (int accumulate = 0; accumulate < 2; accumulate++)
+        layer_backward(device, model, &r->weights, r->gradients, &r->saved, &r->work.kept, &r->work, r->out,
+            r->gradient, accumulate);
+    device->synchronize(device);
 }
 
 struct reference *reference_create(const struct reference_request *request)
@@ -33,7 +49,8 @@ struct reference *reference_create(const struct reference_request *request)
     r->request = *request;
     const struct model *model = request->model;
     struct device *device = request->device;
-    r->weights = device_floats(device, parameters_size(model));
+    r->weights.values = device_floats(device, parameters_size(model));
+    if (operands_bytes(model)) r->weights.operands = device->allocate(device, operands_bytes(model));
     r->gradients = device_floats(device, parameters_size(model));
     r->saved_memory = device_floats(device, layer_saved_size(model));
     r->work_memory = device_floats(device, layer_work_size(model, false));
@@ -46,6 +63,7 @@ struct reference *reference_create(const struct reference_request *request)
     const size_t step_digests = (size_t)model->layers * (2 * (size_t)model->microbatches + PARAMETERS) + 1;
     r->observer = observer_create(
         device, model, &request->reporting, DIGESTS_AT_ONCE, step_digests * (size_t)request->steps);
+    if (!device->is_host) use_everything_once(r);
     return r;
 }
 
@@ -53,10 +71,10 @@ void reference_close(struct reference *r)
 {
     if (!r) return;
     observer_close(r->observer);
-    float *const memory[] = { r->weights, r->gradients, r->saved_memory, r->work_memory, r->out, r->gradient,
-        r->loss };
+    void *const memory[] = { r->weights.values, r->weights.operands, r->gradients, r->saved_memory,
+        r->work_memory, r->out, r->gradient, r->loss };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        r->request.device->release(r->request.device, memory[i]);
+        if (memory[i]) r->request.device->release(r->request.device, memory[i]);
     free(r->host);
     free(r);
 }
@@ -88,13 +106,13 @@ static void forward_pass(struct reference *r, int step, const struct spill *spil
 {
     const struct model *model = r->request.model;
     for (int layer = 0; layer < model->layers; layer++) {
-        layer_parameters(r->request.device, model, layer, r->weights);
-        observer_see_parameters(r->observer, layer, r->weights);
+        layer_parameters(r->request.device, model, layer, &r->weights);
+        observer_see_parameters(r->observer, layer, r->weights.values);
         for (int microbatch = 0; microbatch < model->microbatches; microbatch++) {
             load_input(r, spill, step, layer, microbatch);
             if (layer == 0)
                 observer_see(r->observer, (struct tensor){ TENSOR_INPUT, 0, microbatch }, r->saved.x, true);
-            layer_forward(r->request.device, model, r->weights, &r->saved, &r->work, r->out);
+            layer_forward(r->request.device, model, &r->weights, &r->saved, &r->work, r->out);
             const struct tensor tensor = { TENSOR_ACTIVATION, layer, microbatch };
             observer_see(r->observer, tensor, r->out, r->request.begins_chunk[layer + 1]);
             put(r, spill, tensor, r->out);
@@ -107,30 +125,28 @@ static float loss_pass(struct reference *r, int step, const struct spill *spill)
 {
     const struct model *model = r->request.model;
     struct device *device = r->request.device;
-    const float inverse = 1.0f / (float)loss_elements(model);
     for (int microbatch = 0; microbatch < model->microbatches; microbatch++) {
         get(r, spill, (struct tensor){ TENSOR_ACTIVATION, model->layers - 1, microbatch }, r->out);
         boundary_random(device, model, RANDOM_TARGET, step, microbatch, r->saved.y);
         observer_see(r->observer, (struct tensor){ TENSOR_TARGET, 0, microbatch }, r->saved.y, true);
-        device->loss(device, model_tokens(model), (size_t)model->hidden, r->out, r->saved.y, inverse,
-            r->gradient, r->loss, microbatch > 0);
+        model_loss(device, model, r->out, r->saved.y, r->gradient, r->loss, microbatch > 0);
         put(r, spill, (struct tensor){ TENSOR_ACTIVATION_GRADIENT, model->layers, microbatch }, r->gradient);
     }
     float sum;
     device->download(device, &sum, r->loss, sizeof sum);
-    return sum * inverse;
+    return sum * loss_scale(model);
 }
 
 static void backward_pass(struct reference *r, int step, const struct spill *spill)
 {
     const struct model *model = r->request.model;
     for (int layer = model->layers - 1; layer >= 0; layer--) {
-        layer_parameters(r->request.device, model, layer, r->weights);
+        layer_parameters(r->request.device, model, layer, &r->weights);
         for (int microbatch = 0; microbatch < model->microbatches; microbatch++) {
             load_input(r, spill, step, layer, microbatch);
-            layer_forward(r->request.device, model, r->weights, &r->saved, &r->work, NULL);
+            layer_forward(r->request.device, model, &r->weights, &r->saved, &r->work, NULL);
             get(r, spill, (struct tensor){ TENSOR_ACTIVATION_GRADIENT, layer + 1, microbatch }, r->gradient);
-            layer_backward(r->request.device, model, r->weights, r->gradients, &r->saved, &r->work.kept,
+            layer_backward(r->request.device, model, &r->weights, r->gradients, &r->saved, &r->work.kept,
                 &r->work, r->gradient, r->gradient, microbatch > 0);
             const struct tensor tensor = { TENSOR_ACTIVATION_GRADIENT, layer, microbatch };
             observer_see(r->observer, tensor, r->gradient, r->request.begins_chunk[layer]);

@@ -90,16 +90,17 @@ bool trace_check(const struct program *program, int rank, const struct action_re
     if (!check_actions(&program->rank[rank], actions, action_count, error)) return false;
     for (int c = 0; c < program->channel_count; c++) {
         const struct channel_plan *plan = &program->channels[c];
-        if (plan->from == plan->to || (plan->from != rank && plan->to != rank)) continue;
-        const bool is_send = plan->from == rank;
-        size_t seen = 0;
-        for (size_t i = 0; i < transfer_count; i++)
-            seen += transfers[i].channel == c && (bool)transfers[i].is_send == is_send;
-        if (seen == 0) {
-            text_add(error, "channel %d: no message was recorded", c);
-            return false;
+        for (int is_send = 0; is_send < 2 && !plan->local; is_send++) {
+            if ((is_send ? plan->from : plan->to) != rank) continue;
+            size_t seen = 0;
+            for (size_t i = 0; i < transfer_count; i++)
+                seen += transfers[i].channel == c && transfers[i].is_send == is_send;
+            if (seen == 0) {
+                text_add(error, "channel %d: no message was recorded", c);
+                return false;
+            }
+            if (!check_channel(program, rank, c, is_send, transfers, transfer_count, error)) return false;
         }
-        if (!check_channel(program, rank, c, is_send, transfers, transfer_count, error)) return false;
     }
     return true;
 }

@@ -23,7 +23,9 @@ static bool check_channels(const struct program *program, struct text *error)
             return refuse_channel(program, c, "channels must be sorted by from, to, kind, and differ", error);
         if (channel->messages < 1) return refuse_channel(program, c, "carries no message", error);
         if (channel->receive_buffers < 1) return refuse_channel(program, c, "has no receive buffer", error);
-        if (channel_is_local(channel) ? channel->send_buffers != 0 : channel->send_buffers < 1)
+        if (channel->local && channel->from != channel->to)
+            return refuse_channel(program, c, "is local, and between two ranks", error);
+        if (channel->local ? channel->send_buffers != 0 : channel->send_buffers < 1)
             return refuse_channel(
                 program, c, "needs a send buffer if it is not local, and none if it is", error);
     }
@@ -220,7 +222,7 @@ static bool check_meetings(const struct checker *check)
     }
     for (int c = 0; c < program->channel_count; c++) {
         const struct channel_plan *channel = &program->channels[c];
-        const bool local = channel_is_local(channel);
+        const bool local = channel->local;
         const int handed_over = local ? check->hand_overs[c] : channel->messages;
         if (fine && !(handed_over == channel->messages &&
                         (local || (sends[c] == channel->messages && receives[c] == sends[c])))) {

@@ -58,7 +58,7 @@ static bool check_endpoint(const struct memory *memory, bool receive, struct end
     }
     if (at.channel < 0) return true;
     const struct channel_plan *channel = &program->channels[at.channel];
-    const bool shared = receive || channel_is_local(channel);
+    const bool shared = receive || channel->local;
     const int count = shared ? channel->receive_buffers : channel->send_buffers;
     if (at.buffer >= 0 && at.buffer < count) return true;
     refuse_buffer(memory, shared, at, "does not exist", EMPTY);
@@ -111,7 +111,7 @@ static bool check_compute(struct memory *memory)
     if (input && *input != name_of(memory, o->compute))
         return refuse_buffer(memory, true, o->input, "is not its input, but that of", *input);
     if (out >= 0) {
-        const bool local = channel_is_local(&program->channels[out]);
+        const bool local = program->channels[out].local;
         int64_t *output =
             local ? &memory->receive[out][o->output.buffer] : &memory->send[out][o->output.buffer];
         struct compute user;
@@ -137,7 +137,7 @@ static bool check_receive(struct memory *memory)
     const struct operation *o = memory->operation;
     const struct checker *check = memory->check;
     const int in = input_channel(&check->wiring, o->compute, check->program->chunks);
-    if (in < 0 || channel_is_local(&check->program->channels[in]) ||
+    if (in < 0 || check->program->channels[in].local ||
         check->program->channels[in].to != memory->rank || !is_planned(check, o->compute)) {
         say_where(memory);
         text_add(check->error, "nothing is sent to this rank for that");
@@ -155,7 +155,7 @@ static bool check_send(struct memory *memory)
     const struct operation *o = memory->operation;
     const struct checker *check = memory->check;
     const int out = output_channel(&check->wiring, o->compute);
-    if (out < 0 || channel_is_local(&check->program->channels[out]) ||
+    if (out < 0 || check->program->channels[out].local ||
         check->program->channels[out].from != memory->rank || !is_planned(check, o->compute)) {
         say_where(memory);
         text_add(check->error, "this rank has no such message to send");

@@ -43,11 +43,6 @@ static inline bool same_output(struct compute a, struct compute b)
     return message_kind(a.kind) == message_kind(b.kind) && a.chunk == b.chunk && a.microbatch == b.microbatch;
 }
 
-static inline bool channel_is_local(const struct channel_plan *channel)
-{
-    return channel->from == channel->to;
-}
-
 /* "activations 0 -> 1", into a buffer of the caller's. */
 const char *channel_text(const struct channel_plan *channel, char *buffer, size_t size);
 

@@ -40,10 +40,10 @@ static bool try_compute(struct execution *e, int rank, const struct operation *o
     const struct channel_plan *channels = e->program->channels;
     const struct endpoint in = operation->input, out = operation->output;
     double start = e->clock[rank];
-    if (in.channel >= 0 && !channel_is_local(&channels[in.channel]) &&
+    if (in.channel >= 0 && !channels[in.channel].local &&
         !await(e, rank, in.channel, e->transfers[in.channel].received[in.buffer], &start))
         return false;
-    if (out.channel >= 0 && !channel_is_local(&channels[out.channel]) &&
+    if (out.channel >= 0 && !channels[out.channel].local &&
         !await(e, rank, out.channel, e->transfers[out.channel].sent[out.buffer], &start))
         return false;
     const double *of_chunk = e->costs->seconds[operation->compute.kind];

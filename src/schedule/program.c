@@ -50,14 +50,16 @@ struct lowering {
     int *slot;            /* [chunk][microbatch] -1 none */
 };
 
-static void list_channels(struct program *program)
+static void list_channels(struct program *program, bool self_channels)
 {
     struct channel_plan *channels = allocate(2 * (size_t)program->chunks, sizeof *channels);
     int needed = 0, count = 0;
     for (int chunk = 0; chunk + 1 < program->chunks; chunk++) {
         const int a = program->rank_of[chunk], b = program->rank_of[chunk + 1];
-        channels[needed++] = (struct channel_plan){ .kind = CHANNEL_ACTIVATION, .from = a, .to = b };
-        channels[needed++] = (struct channel_plan){ .kind = CHANNEL_GRADIENT, .from = b, .to = a };
+        const bool local = a == b && !self_channels;
+        channels[needed++] =
+            (struct channel_plan){ .kind = CHANNEL_ACTIVATION, .from = a, .to = b, .local = local };
+        channels[needed++] = (struct channel_plan){ .kind = CHANNEL_GRADIENT, .from = b, .to = a, .local = local };
     }
     qsort(channels, (size_t)needed, sizeof *channels, channel_order);
     for (int i = 0; i < needed; i++)
@@ -135,7 +137,7 @@ static void choose_buffers(struct lowering *l, int send_buffers, int receive_buf
     if (receive_buffers == 0) occupancy_estimate(l->schedule, program, &l->wiring, occupancy);
     for (int c = 0; c < program->channel_count; c++) {
         struct channel_plan *channel = &program->channels[c];
-        if (channel_is_local(channel)) continue; /* known when the rank is lowered */
+        if (channel->local) continue; /* known when the rank is lowered */
         int count = receive_buffers ? receive_buffers : occupancy[c] > 2 ? occupancy[c] : 2;
         if (count < fewest[c]) count = fewest[c];
         channel->receive_buffers = count < channel->messages ? count : channel->messages;
@@ -167,7 +169,7 @@ static void append_first_receives(struct lowering *l, struct rank_program *rank,
 {
     for (int i = 0; i < l->schedule->count[r]; i++) {
         const int c = input_channel(&l->wiring, l->schedule->order[r][i], l->schedule->chunks);
-        if (c < 0 || channel_is_local(&l->program->channels[c])) continue;
+        if (c < 0 || l->program->channels[c].local) continue;
         if (l->routes[c].posted < l->program->channels[c].receive_buffers)
             append_receive(l, rank, c, l->routes[c].posted);
     }
@@ -193,7 +195,7 @@ static void lower_rank(struct lowering *l, int r)
         struct operation *operation = append(rank, OPERATION_COMPUTE, compute);
         if (compute.kind == COMPUTE_F) *slot = pool_take(&slots);
         operation->slot = *slot;
-        const bool local_in = in >= 0 && channel_is_local(&channels[in]);
+        const bool local_in = in >= 0 && channels[in].local;
         if (in >= 0) {
             struct compute maker;
             input_maker(compute, chunks, &maker);
@@ -204,7 +206,7 @@ static void lower_rank(struct lowering *l, int r)
                 operation->input.buffer = l->routes[in].buffer[message];
         }
         const struct endpoint input = operation->input;
-        const bool local_out = out >= 0 && channel_is_local(&channels[out]);
+        const bool local_out = out >= 0 && channels[out].local;
         if (local_out) /* while the input is still held */
             operation->output =
                 (struct endpoint){ out, l->local_buffer[self] = pool_take(&l->routes[out].local) };
@@ -225,8 +227,8 @@ static void lower_rank(struct lowering *l, int r)
     if (fitted) rank->operations = fitted;
 }
 
-void program_make(
-    struct program *program, const struct schedule *schedule, int send_buffers, int receive_buffers)
+void program_make(struct program *program, const struct schedule *schedule, int send_buffers, int receive_buffers,
+    bool self_channels)
 {
     assert(send_buffers >= 1 && receive_buffers >= 0);
     const size_t pairs = (size_t)schedule->chunks * (size_t)schedule->microbatches;
@@ -239,7 +241,7 @@ void program_make(
         .rank = allocate((size_t)schedule->ranks, sizeof *program->rank),
     };
     memcpy(program->rank_of, schedule->rank_of, (size_t)schedule->chunks * sizeof *program->rank_of);
-    list_channels(program);
+    list_channels(program, self_channels);
 
     struct lowering l = {
         .schedule = schedule,
@@ -256,7 +258,7 @@ void program_make(
     choose_buffers(&l, send_buffers, receive_buffers);
     for (int rank = 0; rank < program->ranks; rank++) lower_rank(&l, rank);
     for (int c = 0; c < program->channel_count; c++) {
-        if (channel_is_local(&program->channels[c]))
+        if (program->channels[c].local)
             program->channels[c].receive_buffers = l.routes[c].local.most;
         free(l.routes[c].maker);
         free(l.routes[c].buffer);

@@ -75,6 +75,7 @@ static struct device fake_device = {
     .kind = "fake",
     .variant = "none",
     .threads = 1,
+    .is_host = true,
     .allocate = fake_allocate,
     .release = fake_release,
     .held = fake_bytes_held,

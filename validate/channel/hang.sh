@@ -45,6 +45,7 @@ expect 4 2 "$(line_of '[02]')" 3 stop 1 $timeout
 expect 4 2 "$(line_of '[12]')" 3 stop 0 $timeout
 # A job that moves, though each rank rests for longer than the timeout, is left alone.
 expect 0 1 'all ranks came to the end' 3 slow 0 0.6
+expect 0 1 'all ranks came to the end' 2 computing 0 0.6
 expect 0 0 'pipeleaf: ' 1 slow 0 $timeout
 # One rank's failure ends all.
 expect 1 1 '^pipeleaf: error: rank 2 on .*: on purpose$' 3 fail 2 $timeout

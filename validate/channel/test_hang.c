@@ -11,13 +11,13 @@
 
 static void describe(const struct progress *progress, char *line, size_t size)
 {
-    snprintf(line, size, "last done: action %d; now: action %d of %s", progress->done, progress->current,
-        (const char *)progress->context);
+    snprintf(line, size, "last done: action %d; now: action %d of %s", progress->current - 1,
+        progress->current, (const char *)progress->context);
 }
 
 static void count_action(struct progress *progress)
 {
-    progress->done = progress->current++;
+    progress->current++;
     progress->count++;
 }
 
@@ -27,7 +27,7 @@ static struct channels *open_channels(struct job *job, int culprit, int messages
     struct channel_plan *plan = allocate((size_t)job->size, sizeof *plan);
     for (int r = 0; r < job->size; r++)
         plan[r] = (struct channel_plan){
-            .from = culprit, .to = r, .messages = messages, .send_buffers = 1, .receive_buffers = 1
+            .from = culprit, .to = r, .local = culprit == r, .messages = messages, .send_buffers = 1, .receive_buffers = 1
         };
     const struct channels_request request = { .transport = "auto",
         .job = job,
@@ -42,6 +42,18 @@ static struct channels *open_channels(struct job *job, int culprit, int messages
     if (!channels_open(&request, &channels, &error)) fail("%s", error.data);
     free(plan);
     return channels;
+}
+
+/* The word that a device writes as it computes. */
+static int reached;
+
+static void *compute(void *seconds)
+{
+    for (int i = 0; i < 12; i++) {
+        nap(*(const double *)seconds);
+        __atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
 }
 
 static void go_wrong(const char *mode, struct job *job)
@@ -66,7 +78,7 @@ int main(int argc, char **argv)
     const double timeout = atof(argv[3]);
 
     static struct progress progress = {
-        .done = -1, .current = 0, .describe = describe, .context = "this test"
+        .current = 0, .describe = describe, .context = "this test"
     };
     struct channels *channels =
         open_channels(&job, culprit, !strcmp(mode, "disagree") && job.rank == culprit ? 2 : 1);
@@ -84,6 +96,13 @@ int main(int argc, char **argv)
             nap(0.6 * timeout);
             if (i % job.size == job.rank) count_action(&progress);
         }
+    } else if (!strcmp(mode, "computing")) {
+        /* The hosts stand still for many timeouts, and one device goes on. */
+        double seconds = 0.6 * timeout;
+        pthread_t device;
+        atomic_store(&progress.reached, &reached);
+        pthread_create(&device, NULL, compute, &seconds);
+        pthread_join(device, NULL);
     } else {
         if (job.rank == culprit) go_wrong(mode, &job);
         channel_receive(channels, job.rank, 0);

@@ -10,8 +10,8 @@
 enum { TRIALS = 8 };
 static const size_t BYTES = (size_t)48 << 20;
 static const struct channel_plan plan[] = {
-    { CHANNEL_ACTIVATION, 0, 1, 1, 1, 1 },
-    { CHANNEL_GRADIENT, 1, 0, 1, 1, 1 },
+    { CHANNEL_ACTIVATION, 0, 1, false, 1, 1, 1 },
+    { CHANNEL_GRADIENT, 1, 0, false, 1, 1, 1 },
 };
 
 static struct channels *open_channels(struct job *job, size_t bytes, bool overlap)

@@ -6,7 +6,7 @@
 
 static void refused(struct job *job, const char *transport, const char *kind, size_t bytes, const char *why)
 {
-    static const struct channel_plan plan[] = { { CHANNEL_ACTIVATION, 0, 1, 1, 1, 1 } };
+    static const struct channel_plan plan[] = { { CHANNEL_ACTIVATION, 0, 1, false, 1, 1, 1 } };
     struct device device = fake_device;
     device.kind = kind;
     const struct channels_request request = { .transport = transport,
@@ -32,17 +32,17 @@ int main(int argc, char **argv)
     job_start(&job, &argc, &argv);
     refused(&job, "nccl", "host", 64, "transport 'nccl': this build has no NCCL");
     refused(&job, "tcp", "host", 64, "transport 'tcp' is unknown: it is one of 'auto', 'mpi', 'nccl'");
-    refused(&job, "auto", "cuda", 64, "cannot send from the memory of a CUDA device");
     refused(&job, "mpi", "host", (size_t)1 << 33, "8589934592 bytes");
     refused(&job, "mpi", "host", 63, "63 bytes");
 
-    /* By the plan alone: 2 receive buffers on rank 1, 3 send buffers on rank 0, and a local channel's receive
-     * buffers once. */
-    const struct channel_plan plan[] = { { CHANNEL_ACTIVATION, 0, 1, 9, 3, 2 },
-        { CHANNEL_GRADIENT, 1, 1, 9, 0, 4 } };
-    CHECK(channels_bytes(plan, 2, 0, 100) == 300, "rank 0: %zu", channels_bytes(plan, 2, 0, 100));
-    CHECK(channels_bytes(plan, 2, 1, 100) == 600, "rank 1: %zu", channels_bytes(plan, 2, 1, 100));
-    CHECK(channels_bytes(plan, 2, 2, 100) == 0, "rank 2: %zu", channels_bytes(plan, 2, 2, 100));
+    /* By the plan alone: 2 receive buffers on rank 1, 3 send buffers on rank 0, a local channel's receive buffers once,
+       and both ends of a channel from a rank to itself that is not local. */
+    const struct channel_plan plan[] = { { CHANNEL_ACTIVATION, 0, 1, false, 9, 3, 2 },
+        { CHANNEL_GRADIENT, 1, 1, true, 9, 0, 4 }, { CHANNEL_GRADIENT, 2, 2, false, 9, 1, 5 } };
+    CHECK(channels_bytes(plan, 3, 0, 100) == 300, "rank 0: %zu", channels_bytes(plan, 3, 0, 100));
+    CHECK(channels_bytes(plan, 3, 1, 100) == 600, "rank 1: %zu", channels_bytes(plan, 3, 1, 100));
+    CHECK(channels_bytes(plan, 3, 2, 100) == 600, "rank 2: %zu", channels_bytes(plan, 3, 2, 100));
+    CHECK(channels_bytes(plan, 3, 3, 100) == 0, "rank 3: %zu", channels_bytes(plan, 3, 3, 100));
     job_end(&job);
     return check_result();
 }

@@ -44,6 +44,7 @@ int main(void)
         { "run.warmup_steps=3", "" },
         { "arithmetic.mode=vendor", "" },
         { "arithmetic.mode=vendor", "arithmetic.precision=bf16" },
+        { "arithmetic.mode=vendor", "pipeline.channel_ctas=4" },
         { "arithmetic.mode=vendor", "arithmetic.precision=tf32" },
     };
     enum { CHANGES = sizeof changes / sizeof *changes };
@@ -71,6 +72,8 @@ int main(void)
         { "machine.flop_rate=1e12", "" },
         { "machine.latency=1e-5", "machine.bandwidth=1e9" },
         { "pipeline.overlap=f", "" },
+        { "pipeline.self_channels=t", "pipeline.channel_ctas=8" },
+        { "run.device=cuda", "run.share_device=t" },
         { "batch.microbatches=16", "batch.microbatch_size=1" },
         { "batch.microbatches=1", "batch.microbatch_size=16" },
         { "run.steps=2", "run.warmup_steps=2" },

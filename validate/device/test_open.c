@@ -35,9 +35,11 @@ static void other_kinds_are_refused(void)
 static void auto_is_the_host_unless_a_gpu_is_visible(void)
 {
     struct text error = { 0 };
-    const char *kind = auto_kind(false, &error);
+    const char *kind = auto_kind(false, false, &error);
     CHECK(kind && strcmp(kind, "host") == 0 && error.length == 0, "without a GPU");
-    CHECK(!auto_kind(true, &error), "with a GPU and no CUDA");
+    kind = auto_kind(true, true, &error);
+    CHECK(kind && strcmp(kind, "cuda") == 0 && error.length == 0, "with a GPU and CUDA");
+    CHECK(!auto_kind(true, false, &error), "with a GPU and no CUDA");
     CHECK(error.data && strstr(error.data, "device='host'"), "%s", error.data ? error.data : "no message");
     text_free(&error);
 

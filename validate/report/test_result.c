@@ -124,8 +124,8 @@ static void write_timeline(const char *d)
     const struct transfer_record of_second[] = { transfer(0, false, 0, 100.0, 100.75),
         transfer(0, false, 1, 100.0, 101.25), transfer(1, true, 0, 102.0, 102.25) };
     const struct rank_trace traces[] = { { 0, first, 3, of_first, 3 }, { 1, second, 2, of_second, 3 } };
-    const struct channel_plan channels[] = { { CHANNEL_ACTIVATION, 0, 1, 2, 2, 2 },
-        { CHANNEL_GRADIENT, 1, 0, 1, 2, 2 } };
+    const struct channel_plan channels[] = { { CHANNEL_ACTIVATION, 0, 1, false, 2, 2, 2 },
+        { CHANNEL_GRADIENT, 1, 0, false, 1, 2, 2 } };
     timeline_write(in(d, "timeline.json"), &facts, traces, 2, channels, 2);
     CHECK(there(in(d, "timeline.json")) && !there(in(d, "timeline.json.part")), "written and renamed");
 }

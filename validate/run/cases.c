@@ -21,7 +21,8 @@ static struct digests sorted(struct tensor_digest *line, size_t count)
 static struct device *open_device(const struct test_case *test)
 {
     const struct model *m = &test->model;
-    const struct device_request request = { .kind = test->device,
+    const char *instead = getenv("PIPELEAF_TEST_DEVICE");
+    const struct device_request request = { .kind = instead && !strcmp(test->device, "host") ? instead : test->device,
         .threads = test->threads,
         .grain = 1,
         .microbatch_size = m->microbatch_size,
@@ -54,20 +55,23 @@ struct digests run_case(struct job *job, const struct test_case *test)
     if (!schedule_make(&schedule, test->schedule, job->size, test->chunks_per_rank, test->model.microbatches,
             test->group, &error))
         fail("%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, test->self_channels);
     schedule_free(&schedule);
     if (!program_check(&program, &error)) fail("%s", error.data);
     struct partition partition = partition_make(test->model.layers, program.chunks, NULL);
     struct device *device = open_device(test);
     struct progress progress = { 0 };
     struct channels *channels;
-    const struct channels_request request = { .transport = "mpi",
+    const struct channels_request request = { .transport = "auto",
         .job = job,
         .device = device,
         .plan = program.channels,
         .count = program.channel_count,
         .message_bytes = boundary_size(&test->model) * sizeof(float),
         .overlap = test->overlap,
+        .channel_ctas = 1,
+        .share_device = true,
+        .probe_seconds = 20,
         .transfers_a_step = program.rank[job->rank].count };
     if (!channels_open(&request, &channels, &error)) fail("%s", error.data);
     struct pipeline *pipeline = pipeline_create(&(struct pipeline_request){ .model = &test->model,

@@ -9,8 +9,8 @@ struct test_case {
     struct model model;
     const char *schedule;
     int chunks_per_rank, group;
-    bool overlap;
-    const char *device;
+    bool overlap, self_channels;
+    const char *device; /* "host": or what PIPELEAF_TEST_DEVICE says, so that the same tests are those of a GPU */
     int threads, steps;
     struct injection injection;
 };

@@ -4,46 +4,8 @@
 # PIPELEAF_WRONG_MESSAGE (the library wrong_message).
 set -uo pipefail
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/pipeleaf-commands.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$PIPELEAF_SOURCE" || exit 1
-facts=0 false=0
-
-check() { # text, command...
-    local text=$1
-    shift
-    facts=$((facts + 1))
-    if ! "$@"; then
-        false=$((false + 1))
-        printf 'false: %s (%s)\n' "$text" "$*"
-        tail -n 25 "$work/output" 2>/dev/null | sed 's/^/    /'
-    fi
-}
-launch() { # ranks, words...; output in $work/output, exit code in $code
-    local ranks=$1
-    shift
-    # shellcheck disable=SC2086
-    $PIPELEAF_LAUNCH "$ranks" "$PIPELEAF/pipeleaf" "$@" >"$work/output" 2>&1
-    code=$?
-}
-single() { # words...
-    "$PIPELEAF/pipeleaf" "$@" >"$work/output" 2>&1
-    code=$?
-}
-validate() {
-    "$PIPELEAF/pipeleaf-validate" "$@" >"$work/output" 2>&1
-    code=$?
-}
-fails() { [ "$code" != 0 ]; }
-exits() { [ "$code" = "$1" ] || { echo "    exit code $code, not $1"; return 1; }; }
-says() { grep -qF -- "$1" "$work/output"; }
-says_not() { ! grep -qF -- "$1" "$work/output"; }
-verdict_is() { [ "$(grep '^VERIFICATION = ' "$work/output")" = "VERIFICATION = $1" ]; } # the launcher may say more after it
-two_last_lines() { # the fixed shape of the listing's end, in listing.txt $1 with verdict $2
-    [ "$(tail -n 1 "$1")" = "VERIFICATION = $2" ] && tail -n 2 "$1" | head -n 1 | grep -Eqx 'FOM = ([0-9]\.[0-9]{6}E[+-][0-9]{2} tokens/s|NOT MEASURED)'
-}
-one_error_line() { [ "$(grep -c '^pipeleaf: error:' "$work/output")" = 1 ]; }
-errors_with() { one_error_line && grep '^pipeleaf: error:' "$work/output" | grep -qF -- "$1"; }
+# shellcheck source=validate/said.sh
+. "$PIPELEAF_SOURCE/validate/said.sh"
 
 run_and_reference_agree() {
     single reference input/tiny.nml output.directory="$work/tiny"

@@ -1,4 +1,4 @@
-/* Every other axis varied alone: overlap, threads, instruction set, the plain definition, messages below and
+/* Every other axis varied alone: overlap, hand-overs sent like messages, threads, instruction set, the plain definition, messages below and
    above the eager limit, the split of the same sequences into microbatches; and that a fault does show. */
 #include "cases.h"
 #include "check.h"
@@ -140,6 +140,13 @@ int main(int argc, char **argv)
 
     test.overlap = false;
     equal(&job, &test, &reference, "overlap off");
+    for (int v = 1; v <= 4; v++) { /* on one rank every hand-over is one to itself */
+        test = base;
+        test.self_channels = true;
+        test.chunks_per_rank = v;
+        if (v * job.size > test.model.layers) break;
+        equal(&job, &test, &reference, "self channels");
+    }
     test = base;
     for (int threads = 1; threads <= 3; threads++) {
         test.threads = threads;

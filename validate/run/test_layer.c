@@ -19,7 +19,8 @@ enum { MICROBATCHES = 3 };
 /* One layer on a device, with every microbatch's slot. */
 struct bench {
     struct device *device;
-    float *weights, *gradients, *dout, *dx;
+    struct layer_weights weights; /* their operands are NULL: fp32 */
+    float *gradients, *dout, *dx;
     float *saved_memory[MICROBATCHES], *kept_memory[MICROBATCHES], *work_memory, *whole_memory;
     struct layer_saved saved[MICROBATCHES];
     struct layer_kept kept[MICROBATCHES];
@@ -44,7 +45,7 @@ static void bench_open(struct bench *b, const char *kind)
         .ffn = model.ffn };
     if (!device_open(&request, &b->device, &error)) fail("%s", error.data);
     struct device *d = b->device;
-    b->weights = floats(d, parameters_size(&model));
+    b->weights.values = floats(d, parameters_size(&model));
     b->gradients = floats(d, parameters_size(&model));
     b->dout = floats(d, boundary_size(&model));
     b->dx = floats(d, boundary_size(&model));
@@ -52,21 +53,21 @@ static void bench_open(struct bench *b, const char *kind)
     b->work = layer_work_view(&model, true, b->work_memory);
     b->whole_memory = floats(d, layer_work_size(&model, false));
     b->whole = layer_work_view(&model, false, b->whole_memory);
-    layer_parameters(d, &model, 1, b->weights);
+    layer_parameters(d, &model, 1, &b->weights);
     for (int m = 0; m < MICROBATCHES; m++) {
         b->saved_memory[m] = floats(d, layer_saved_size(&model));
         b->saved[m] = layer_saved_view(&model, b->saved_memory[m]);
         b->kept_memory[m] = floats(d, layer_kept_size(&model));
         b->kept[m] = layer_kept_view(&model, b->kept_memory[m]);
         boundary_random(d, &model, RANDOM_INPUT, 1, m, b->saved[m].x);
-        layer_forward(d, &model, b->weights, &b->saved[m], &b->work, b->dx);
+        layer_forward(d, &model, &b->weights, &b->saved[m], &b->work, b->dx);
     }
 }
 
 static void bench_close(struct bench *b)
 {
     struct device *d = b->device;
-    float *const memory[] = { b->weights, b->gradients, b->dout, b->dx, b->work_memory, b->whole_memory };
+    float *const memory[] = { b->weights.values, b->gradients, b->dout, b->dx, b->work_memory, b->whole_memory };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) d->release(d, memory[i]);
     for (int m = 0; m < MICROBATCHES; m++) {
         d->release(d, b->saved_memory[m]);
@@ -108,7 +109,7 @@ static struct results in_one_piece(struct bench *b)
     spoil(b, b->whole_memory, layer_work_size(&model, false));
     for (int m = 0; m < MICROBATCHES; m++) {
         boundary_random(b->device, &model, RANDOM_TARGET, 1, m, b->dout);
-        layer_backward(b->device, &model, b->weights, b->gradients, &b->saved[m], &b->whole.kept, &b->whole,
+        layer_backward(b->device, &model, &b->weights, b->gradients, &b->saved[m], &b->whole.kept, &b->whole,
             b->dout, b->dout, m > 0);
         keep_dx(b, &r, m, b->dout);
     }
@@ -125,14 +126,14 @@ static struct results in_halves(struct bench *b)
         spoil(b, b->work_memory, layer_work_size(&model, true));
         spoil(b, b->kept_memory[m], layer_kept_size(&model));
         boundary_random(b->device, &model, RANDOM_TARGET, 1, m, b->kept[m].dout);
-        layer_backward_input(b->device, &model, b->weights, &b->saved[m], &b->kept[m], &b->work, b->dx);
+        layer_backward_input(b->device, &model, &b->weights, &b->saved[m], &b->kept[m], &b->work, b->dx);
         keep_dx(b, &r, m, b->dx);
     }
     spoil(b, b->dx, boundary_size(&model));
     for (int m = 0; m < MICROBATCHES; m++) {
         spoil(b, b->work_memory, layer_work_size(&model, true));
         layer_backward_weight(
-            b->device, &model, b->weights, b->gradients, &b->saved[m], &b->kept[m], &b->work, m > 0);
+            b->device, &model, &b->weights, b->gradients, &b->saved[m], &b->kept[m], &b->work, m > 0);
     }
     keep_gradients(b, &r);
     return r;

@@ -67,7 +67,7 @@ static void play(const char *schedule_name, change *spoil, struct rehearsed resu
     struct text error = { 0 };
     if (!schedule_make(&schedule, schedule_name, RANKS, CHUNKS / RANKS, MICROBATCHES, 0, &error))
         fail("%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     schedule_free(&schedule);
     const double seconds[CHUNKS] = { 0 };
     const struct costs costs = { .seconds = { seconds, seconds, seconds, seconds } };

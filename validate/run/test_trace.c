@@ -52,7 +52,7 @@ int main(void)
     struct program program;
     struct text error = { 0 };
     if (!schedule_make(&schedule, "interleaved-1f1b", 2, 2, 4, 0, &error)) fail("%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     schedule_free(&schedule);
     const struct trace good = planned(&program);
     expect(&program, &good, NULL);

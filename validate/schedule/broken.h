@@ -19,7 +19,7 @@ sound_program(const char *name, int p, int v, int m)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, name, p, v, m, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     CHECK(program_check(&program, &error), "it is sound before it is broken: %s", error.data);
     schedule_free(&schedule);
     return program;
@@ -80,7 +80,7 @@ static inline struct program by_hand(
 {
     const struct schedule schedule = { p, chunks, m, 0, rank_of, order, count };
     struct program program;
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     return program;
 }
 

@@ -184,7 +184,7 @@ static void checked_programs_end(const char *name, int p, int v, int m)
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, name, p, v, m, 0, &error), "%s", error.data);
     for (int send_buffers = 1; send_buffers <= 2; send_buffers++) {
-        program_make(&program, &schedule, send_buffers, 0);
+        program_make(&program, &schedule, send_buffers, 0, false);
         CHECK(program_check(&program, &error), "%s", error.data);
         machine_make(&machine, &program);
         static const int percents[] = { 0, 100, 5, 20, 50, 80 };
@@ -208,7 +208,7 @@ static void a_host_blocked_in_its_sends_stalls(void)
     struct machine machine;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "interleaved-1f1b", 2, 2, 4, 4, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 1);
+    program_make(&program, &schedule, 2, 1, false);
     CHECK(!program_check(&program, &error), "it passed");
     machine_make(&machine, &program);
     CHECK(ends(&machine), "it ends where no host is blocked");
@@ -239,7 +239,7 @@ static void a_receive_behind_a_blocked_compute_stalls(void)
     struct program program;
     struct machine machine;
     struct text error = { 0 };
-    program_make(&program, &schedule, 1, 0);
+    program_make(&program, &schedule, 1, 0, false);
     struct operation *operations = program.rank[0].operations, delayed[3];
     int count_delayed = 0, kept = 0;
     for (int i = 0; i < program.rank[0].count; i++) {

@@ -321,7 +321,12 @@ static void channels(void)
     refused("no receive buffer", &p, "channel 1, gradients 1 -> 0: has no receive buffer");
 
     p = sound_program("1f1b", 2, 1, 4);
+    p.channels[0].local = true;
+    refused("a local channel between two ranks", &p, "channel 0, activations 0 -> 1: is local, and between two ranks");
+
+    p = sound_program("1f1b", 2, 1, 4);
     p.channels[0].to = 0;
+    p.channels[0].local = true;
     refused("send buffers on a local channel", &p,
         "channel 0, activations 0 -> 0: needs a send buffer if it is not local, and none if it is");
 }

@@ -49,7 +49,7 @@ static void deadlocks(void)
     struct program p;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "interleaved-1f1b", 2, 2, 4, 4, &error), "%s", error.data);
-    program_make(&p, &schedule, 1, 1);
+    program_make(&p, &schedule, 1, 1, false);
     refused("too few buffers", &p,
         "deadlock with sends in the background: a cycle of 2 ranks, each waiting for the next"
         "\n  rank 0, operation 10, F chunk 2 microbatch 0: waits for send buffer 0: message 3 of activations "
@@ -58,7 +58,7 @@ static void deadlocks(void)
         "\n  rank 1, operation 8, F chunk 1 microbatch 2: waits for send buffer 0: message 1 of activations "
         "1 -> 0 waits "
         "until rank 0 posts its receive, for its F chunk 2 microbatch 1");
-    program_make(&p, &schedule, 2, 1);
+    program_make(&p, &schedule, 2, 1, false);
     refused("too few buffers with overlap off", &p,
         "deadlock with each send waited for (overlap off): a cycle of 2 ranks, each waiting for the next"
         "\n  rank 0, operation 9, send of F chunk 0 microbatch 3: message 3 of activations 0 -> 1 waits "
@@ -82,9 +82,9 @@ static void a_host_may_be_blocked(void)
     int rank_of[] = { 0, 1, 0, 1 }, count[] = { 12, 12 };
     const struct schedule schedule = { 2, 4, 3, 0, rank_of, (struct compute *[]){ first, second }, count };
     struct program p;
-    program_make(&p, &schedule, 1, 0);
+    program_make(&p, &schedule, 1, 0, false);
     sound("receives first", p);
-    program_make(&p, &schedule, 1, 0);
+    program_make(&p, &schedule, 1, 0, false);
     for (int i = 0; i < 2; i++) {
         const struct operation moved = take_out(&p, 0, find(&p, 0, OPERATION_RECEIVE, B(2, i)));
         put_in(&p, 0, find(&p, 0, OPERATION_COMPUTE, B(2, 0)), moved);

@@ -32,7 +32,7 @@ static void comes_back(const struct program *program, bool communication, const 
     CHECK(good, "%s p=%d v=%d m=%d, %s: %s", name, p, v, m, with, good ? "" : error.data);
     if (good) {
         struct program again;
-        program_make(&again, &read, 2, 0);
+        program_make(&again, &read, 2, 0, false);
         CHECK(same_program(program, &again), "%s p=%d v=%d m=%d, %s: another program", name, p, v, m, with);
         program_free(&again);
         schedule_free(&read);
@@ -52,7 +52,7 @@ static void every_schedule_comes_back(void)
                     struct program program;
                     struct text error = { 0 };
                     if (schedule_make(&schedule, schedule_names[s], p, v, m, 0, &error)) {
-                        program_make(&program, &schedule, 2, 0);
+                        program_make(&program, &schedule, 2, 0, false);
                         comes_back(&program, false, schedule_names[s], v);
                         comes_back(&program, true, schedule_names[s], v);
                         program_free(&program);
@@ -89,7 +89,7 @@ static void the_text_is_the_programs(void)
         struct program program;
         struct text text = { 0 }, error = { 0 };
         CHECK(schedule_make(&schedule, known[i].name, 2, 1, 2, 0, &error), "%s", error.data);
-        program_make(&program, &schedule, 2, 0);
+        program_make(&program, &schedule, 2, 0, false);
         program_write_csv(&program, known[i].communication, &text);
         CHECK(strcmp(text.data, known[i].text) == 0, "%s: wrote\n%s", known[i].name, text.data);
         program_free(&program);

@@ -112,7 +112,7 @@ static void program_is_sound(struct shape s, int send_buffers)
     const bool made = schedule_make(&schedule, s.name, s.p, s.v, s.m, s.group, &error);
     CHECK(made, "%s p=%d v=%d m=%d: %s", s.name, s.p, s.v, s.m, error.data);
     if (!made) return;
-    program_make(&program, &schedule, send_buffers, 0);
+    program_make(&program, &schedule, send_buffers, 0, false);
     const bool sound = program_check(&program, &error);
     CHECK(sound, "%s p=%d v=%d m=%d group=%d: %s", s.name, s.p, s.v, s.m, s.group, error.data);
     if (sound) {
@@ -172,7 +172,7 @@ static void splitting_the_backward_pays(void)
         struct text error = { 0 };
         const struct shape s = shapes[k];
         CHECK(schedule_make(&schedule, s.name, s.p, s.v, s.m, 0, &error), "%s", error.data);
-        program_make(&program, &schedule, 2, 0);
+        program_make(&program, &schedule, 2, 0, false);
         const double unit = 1.0 / s.v;
         struct prediction prediction = simulate_halves(&program, unit, unit, unit, (struct costs){ 0 });
         CHECK(prediction.makespan == 16 * 3 + idle[k], "%s: %g", s.name, prediction.makespan);
@@ -194,7 +194,7 @@ static void every_compute_has_its_times(void)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "zb-h1", 2, 1, 2, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     struct prediction prediction =
         simulate_halves(&program, 3, 4, 2, (struct costs){ .latency = 0.5, .transfer = 0.25 });
     for (int rank = 0; rank < 2; rank++) {
@@ -223,7 +223,7 @@ static void program_reads(const char *name, int p, int m, const char *const *exp
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, name, p, 1, m, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     for (int rank = 0; rank < p; rank++) {
         struct text text = { 0 };
         for (int i = 0; i < program.rank[rank].count; i++) {
@@ -284,7 +284,7 @@ static void a_v_placement_is_only_data(void)
     const struct schedule schedule = { 2, 4, 2, 0, rank_of, order, count };
     struct program program;
     struct text error = { 0 };
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     CHECK(program_check(&program, &error), "%s", error.data);
     CHECK(
         program.channel_count == 6, "%d channels: two kinds each way, and two local", program.channel_count);
@@ -308,7 +308,7 @@ static void messages_taken_out_of_order_have_buffers(void)
     const struct schedule schedule = { 2, 3, 2, 0, rank_of, order, count };
     struct program program;
     struct text error = { 0 };
-    program_make(&program, &schedule, 1, 1);
+    program_make(&program, &schedule, 1, 1, false);
     CHECK(
         program.channels[0].receive_buffers == 2, "%d receive buffers", program.channels[0].receive_buffers);
     CHECK(program_check(&program, &error), "%s", error.data);
@@ -323,7 +323,7 @@ static void latency_adds_up(void)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "1f1b", 5, 1, 1, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     struct prediction prediction = simulate(&program, 1, 2, 0.5);
     CHECK(prediction.makespan == 5 * 3 + 8 * 0.5, "%g", prediction.makespan);
     prediction_free(&prediction);
@@ -340,7 +340,7 @@ static void a_channel_carries_one_message_at_a_time(void)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "gpipe", 2, 1, 3, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     struct prediction prediction = simulate(&program, 1, 1, 5);
     CHECK(prediction.makespan == 34, "%g", prediction.makespan);
     prediction_free(&prediction);
@@ -357,7 +357,7 @@ static void the_way_back_to_rank_0_has_buffers_for_a_group(void)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, "interleaved-1f1b", 4, 2, 16, 8, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     for (int c = 0; c < program.channel_count; c++) {
         const struct channel_plan *channel = &program.channels[c];
         const bool ring = abs(channel->from - channel->to) == 3;

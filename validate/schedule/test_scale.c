@@ -13,7 +13,7 @@ static void is_made_in_seconds(const char *name, int v, double makespan)
     struct program program;
     struct text error = { 0 };
     CHECK(schedule_make(&schedule, name, 256, v, 1024, 0, &error), "%s", error.data);
-    program_make(&program, &schedule, 2, 0);
+    program_make(&program, &schedule, 2, 0, false);
     const double lowered = seconds_now();
     CHECK(program_check(&program, &error), "%s", error.data);
     const double checked = seconds_now();

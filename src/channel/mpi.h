@@ -1,0 +1,59 @@
+/* The transport over MPI, between its two threads. The compute thread (mpi.c) hands transfers over through a ring; the
+   communication thread (mpi_thread.c) makes all MPI calls for messages: without it, a large message does not move
+   while the rank computes. Nobody else's header. */
+#pragma once
+#include "channel/call.h"
+#include "channel/transport.h"
+#include <pthread.h>
+
+/* One buffer of one end of a channel.
+
+   On a device whose memory MPI cannot read, a message goes through `pinned` host memory. A send: the compute thread
+   enqueues the copy to it, behind the work that fills the buffer; `staged` is the end of that copy, and MPI starts
+   there. A receive: MPI fills it, then the communication thread enqueues the copy from it; the message has then
+   arrived as far as the host is concerned, and the compute stream waits for `staged`. */
+struct spot {
+    int channel, buffer;
+    bool is_send;
+    float *memory;
+    void *pinned;         /* NULL where MPI reads and writes memory itself */
+    struct event *event;  /* the compute stream's work that must be done before the transfer starts */
+    struct event *staged; /* the end of the copy between memory and pinned */
+    bool in_flight;       /* guarded by mpi.mutex: posted, and the host must still wait for it */
+    /* The communication thread's own. */
+    double posted;
+    bool is_copying; /* the message has come, its copy to the device has not ended */
+};
+
+struct mpi {
+    struct channels *channels;
+    MPI_Comm communicator;           /* messages only; the tag is the channel */
+    int words;                       /* of a message, 4 bytes each */
+    struct spot **receives, **sends; /* [channel][buffer], parts of spots */
+    struct spot *spots;
+    int spot_count;
+    bool cores_to_spare;
+
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* something for the communication thread */
+    pthread_cond_t done; /* something completed */
+    /* Guarded by the mutex. */
+    struct spot **ring; /* [spot_count]: a spot is in it once at most */
+    int ring_first, ring_length;
+    int incomplete; /* posted and not yet in the records */
+    bool is_waiting, closing;
+    double waiting_since;
+
+    /* The communication thread's own: what MPI works on, and what is copied to the device, each in the order of
+       starting. */
+    MPI_Request *requests; /* [spot_count] */
+    struct spot **active, **copying, **ready;
+    int active_count, copying_count;
+    int *indices;
+    MPI_Status *statuses;
+};
+
+/* Starts the communication thread; stops it, when nothing is incomplete. */
+void mpi_thread_start(struct mpi *mpi);
+void mpi_thread_stop(struct mpi *mpi);

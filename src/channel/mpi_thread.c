@@ -1,0 +1,202 @@
+#include "channel/mpi.h"
+#include <assert.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+static const double pause_busy = 100e-6; /* between two polls while nothing completes */
+static const double pause_idle =
+    5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
+static const double spin_at_most =
+    100e-6; /* polls without a pause, at the beginning of a wait, where cores are to spare */
+
+/* --- Starting transfers --- */
+
+static bool is_ready(struct mpi *mpi, const struct spot *spot)
+{
+    struct device *device = mpi->channels->request.device;
+    if (spot->is_copying) return false; /* pinned still holds the message before */
+    return device->event_reached(device, spot->is_send && spot->pinned ? spot->staged : spot->event);
+}
+
+/* The next transfer of the ring, if the device has come so far. Transfers start in the order of the posts: within a
+   channel that is what makes it a FIFO, and events of one stream are reached in no other order. */
+static struct spot *take_ready(struct mpi *mpi)
+{
+    struct device *device = mpi->channels->request.device;
+    struct spot *spot = NULL;
+    pthread_mutex_lock(&mpi->mutex);
+    if (mpi->ring_length && is_ready(mpi, mpi->ring[mpi->ring_first])) {
+        spot = mpi->ring[mpi->ring_first];
+        mpi->ring_first = (mpi->ring_first + 1) % mpi->spot_count;
+        mpi->ring_length--;
+    }
+    pthread_mutex_unlock(&mpi->mutex);
+    if (spot) spot->posted = device->event_seconds(device, spot->event);
+    return spot;
+}
+
+static void start_transfer(struct mpi *mpi, struct spot *spot)
+{
+    const struct channel_plan *plan = &mpi->channels->request.plan[spot->channel];
+    MPI_Request *request = &mpi->requests[mpi->active_count];
+    void *memory = spot->pinned ? spot->pinned : spot->memory;
+    /* Words and not floats: what travels is bits. */
+    if (spot->is_send)
+        MPI_CALL(
+            MPI_Isend(memory, mpi->words, MPI_UINT32_T, plan->to, spot->channel, mpi->communicator, request));
+    else
+        MPI_CALL(
+            MPI_Irecv(memory, mpi->words, MPI_UINT32_T, plan->from, spot->channel, mpi->communicator, request));
+    mpi->active[mpi->active_count++] = spot;
+}
+
+/* Starts what is ready and tests what is active; MPI sets the requests of completed ones to MPI_REQUEST_NULL. How
+   many. The device is asked before the lock is taken: nobody else's MPI call waits for a driver. */
+static int poll_mpi(struct mpi *mpi)
+{
+    int completed = 0, ready = 0;
+    for (struct spot *spot = take_ready(mpi); spot; spot = take_ready(mpi)) mpi->ready[ready++] = spot;
+    job_lock();
+    for (int i = 0; i < ready; i++) start_transfer(mpi, mpi->ready[i]);
+    if (mpi->active_count) {
+        int result = MPI_Testsome(mpi->active_count, mpi->requests, &completed, mpi->indices, mpi->statuses);
+        for (int i = 0; result == MPI_ERR_IN_STATUS && i < completed; i++)
+            if (mpi->statuses[i].MPI_ERROR != MPI_SUCCESS) result = mpi->statuses[i].MPI_ERROR;
+        mpi_result(result, "MPI_Testsome", __FILE__, __LINE__);
+    } else {
+        int any;
+        MPI_CALL(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->communicator, &any, MPI_STATUS_IGNORE));
+    }
+    job_unlock();
+    return completed;
+}
+
+/* --- Reporting them, with the mutex held --- */
+
+static void complete(struct mpi *mpi, const struct spot *spot, double now)
+{
+    const struct transfer transfer = { .channel = spot->channel,
+        .buffer = spot->buffer,
+        .is_send = spot->is_send,
+        .posted = spot->posted,
+        .complete = now };
+    channels_record(mpi->channels, transfer);
+    mpi->incomplete--;
+}
+
+static bool is_behind(struct mpi *mpi, int kept, const struct spot *spot)
+{
+    for (int i = 0; i < kept; i++)
+        if (mpi->active[i]->channel == spot->channel && mpi->active[i]->is_send == spot->is_send) return true;
+    return false;
+}
+
+/* Hands back what MPI is done with, in the order in which it was started within each end of a channel: MPI matches
+   messages in order, but may be done with a later one first. */
+static void hand_back(struct mpi *mpi)
+{
+    struct device *device = mpi->channels->request.device;
+    const double now = seconds_now();
+    int kept = 0;
+    for (int i = 0; i < mpi->active_count; i++) {
+        struct spot *spot = mpi->active[i];
+        if (mpi->requests[i] != MPI_REQUEST_NULL || is_behind(mpi, kept, spot)) {
+            mpi->requests[kept] = mpi->requests[i];
+            mpi->active[kept++] = spot;
+            continue;
+        }
+        if (spot->pinned && !spot->is_send) {
+            device->copy_beside(
+                device, spot->memory, spot->pinned, 4 * (size_t)mpi->words, NULL, spot->staged);
+            spot->is_copying = true;
+            mpi->copying[mpi->copying_count++] = spot;
+        } else {
+            complete(mpi, spot, now);
+        }
+        spot->in_flight = false;
+    }
+    mpi->active_count = kept;
+}
+
+/* Records the messages whose copies to the device have ended; they end in the order in which they were started. How
+   many. */
+static int finish_copies(struct mpi *mpi)
+{
+    struct device *device = mpi->channels->request.device;
+    int ended = 0;
+    while (ended < mpi->copying_count && device->event_reached(device, mpi->copying[ended]->staged)) {
+        struct spot *spot = mpi->copying[ended++];
+        complete(mpi, spot, device->event_seconds(device, spot->staged));
+        spot->is_copying = false;
+    }
+    mpi->copying_count -= ended;
+    memmove(mpi->copying, mpi->copying + ended, (size_t)mpi->copying_count * sizeof *mpi->copying);
+    return ended;
+}
+
+/* --- The thread --- */
+
+static void wait_for_work(struct mpi *mpi, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(1e9 * seconds);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&mpi->work, &mpi->mutex, &until);
+}
+
+static void *communicate(void *argument)
+{
+    struct mpi *mpi = argument;
+    const bool overlap = mpi->channels->request.overlap;
+    prctl(PR_SET_TIMERSLACK,
+        1000ul); /* nanoseconds; 50 microseconds by default, half as much again as a pause */
+    pthread_mutex_lock(&mpi->mutex);
+    while (!mpi->closing) {
+        if (!overlap && !mpi->is_waiting) {
+            pthread_cond_wait(&mpi->work, &mpi->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&mpi->mutex);
+        const int completed = poll_mpi(mpi);
+        pthread_mutex_lock(&mpi->mutex);
+        if (completed) hand_back(mpi);
+        if (finish_copies(mpi) || completed) {
+            pthread_cond_broadcast(&mpi->done);
+            continue;
+        }
+        const bool spin =
+            mpi->is_waiting && mpi->cores_to_spare && seconds_now() - mpi->waiting_since < spin_at_most;
+        if (!spin && !mpi->closing) wait_for_work(mpi, mpi->incomplete ? pause_busy : pause_idle);
+    }
+    pthread_mutex_unlock(&mpi->mutex);
+    return NULL;
+}
+
+void mpi_thread_start(struct mpi *mpi)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&mpi->work, &monotonic);
+    pthread_cond_init(&mpi->done, NULL);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&mpi->mutex, NULL);
+    const int bad = pthread_create(&mpi->thread, NULL, communicate, mpi);
+    if (bad) fail("cannot start the communication thread: %s", strerror(bad));
+}
+
+void mpi_thread_stop(struct mpi *mpi)
+{
+    pthread_mutex_lock(&mpi->mutex);
+    assert(mpi->incomplete == 0);
+    mpi->closing = true;
+    pthread_cond_signal(&mpi->work);
+    pthread_mutex_unlock(&mpi->mutex);
+    pthread_join(mpi->thread, NULL);
+    pthread_cond_destroy(&mpi->work);
+    pthread_cond_destroy(&mpi->done);
+    pthread_mutex_destroy(&mpi->mutex);
+}
