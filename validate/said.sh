@@ -22,7 +22,7 @@ launch() { # ranks, words...; output in $work/output, exit code in $code
     local ranks=$1
     shift
     # shellcheck disable=SC2086
-    $PIPELEAF_LAUNCH "$ranks" "$program" "$@" >"$work/output" 2>&1
+    $PIPELEAF_LAUNCH "$ranks" "$program" "$@" </dev/null >"$work/output" 2>&1
     code=$?
 }
 single() { # words...

@@ -3,9 +3,9 @@
    memory.
 
    A receive is posted as soon as its buffer is free, a send starts the moment its producer is done, and the
-   compute stream waits only for the receive it needs. With overlap off the same calls are made, but compute goes on
-   after a send only when its transfer is complete: over MPI channel_send returns no sooner, and transfers move only
-   while this rank waits in a call of this file; over NCCL the compute stream waits. */
+   compute stream waits only for the receive it needs. With overlap off the same calls are made, but compute
+   goes on after a send only when its transfer is complete: over MPI channel_send returns no sooner, and
+   transfers move only while this rank waits in a call of this file; over NCCL the compute stream waits. */
 #pragma once
 #include "channel/job.h"
 #include "channel/watchdog.h"
@@ -15,8 +15,8 @@
 struct channels;
 
 struct channels_request {
-    /* "mpi" (any device), "nccl" (CUDA devices, in a build that has NCCL), or "auto": "nccl" where the build has it
-       and every rank has a CUDA device of its own, else "mpi". */
+    /* "mpi" (any device), "nccl" (CUDA devices, in a build that has NCCL), or "auto": "nccl" where the build
+       has it and every rank has a CUDA device of its own, else "mpi". */
     const char *transport;
     struct job *job;
     struct device *device;
@@ -39,15 +39,15 @@ struct transfer {
     double posted, complete;
 };
 
-/* All ranks call it with the same plan. Allocates buffers, starts what moves messages, sends messages through each
-   channel so that connections exist and nothing in a step is the first of its kind. False with one line in *error,
-   the same on all ranks. Local channels get buffers only; one from a rank to itself that is not local is a channel
-   like any other. */
+/* All ranks call it with the same plan. Allocates buffers, starts what moves messages, sends messages through
+   each channel so that connections exist and nothing in a step is the first of its kind. False with one line
+   in *error, the same on all ranks. Local channels get buffers only; one from a rank to itself that is not
+   local is a channel like any other. */
 bool channels_open(const struct channels_request *request, struct channels **channels, struct text *error);
 void channels_close(struct channels *channels);
 
-/* Appends, one line each, what there is to say of how messages travel: the transport, its library, and what in the
-   environment bears on it. */
+/* Appends, one line each, what there is to say of how messages travel: the transport, its library, and what
+   in the environment bears on it. */
 void channels_describe(const struct channels *channels, struct text *lines);
 
 /* The memory of a buffer. On a local channel both are the same. */

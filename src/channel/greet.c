@@ -11,8 +11,8 @@ static void expect_same(
         return;
     fail("channel %d: rank %d sends %llu messages of %llu bytes, rank %d expects %llu of %llu", channel,
         channels->request.plan[channel].from, (unsigned long long)theirs->messages,
-        (unsigned long long)theirs->message_bytes, channels->request.job->rank, (unsigned long long)mine->messages,
-        (unsigned long long)mine->message_bytes);
+        (unsigned long long)theirs->message_bytes, channels->request.job->rank,
+        (unsigned long long)mine->messages, (unsigned long long)mine->message_bytes);
 }
 
 /* All receives, then all sends, then all waited for. */
@@ -20,7 +20,8 @@ void channels_greet(const struct channels *channels, MPI_Comm communicator, unsi
 {
     const struct channels_request *request = &channels->request;
     const int count = request->count, rank = request->job->rank, bytes = (int)sizeof(struct greeting);
-    struct greeting *mine = allocate((size_t)count, sizeof *mine), *theirs = allocate((size_t)count, sizeof *theirs);
+    struct greeting *mine = allocate((size_t)count, sizeof *mine),
+                    *theirs = allocate((size_t)count, sizeof *theirs);
     MPI_Request *in = allocate((size_t)count, sizeof *in), *out = allocate((size_t)count, sizeof *out);
     job_lock();
     for (int c = 0; c < count; c++) {

@@ -1,5 +1,5 @@
-/* The transport over MPI, as the compute thread sees it: it posts transfers, and sleeps on a condition when it must
-   wait, for there may be more ranks than cores. */
+/* The transport over MPI, as the compute thread sees it: it posts transfers, and sleeps on a condition when
+   it must wait, for there may be more ranks than cores. */
 #include "channel/mpi.h"
 #include <assert.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
-/* The transport over MPI, between its two threads. The compute thread (mpi.c) hands transfers over through a ring; the
-   communication thread (mpi_thread.c) makes all MPI calls for messages: without it, a large message does not move
-   while the rank computes. Nobody else's header. */
+/* The transport over MPI, between its two threads. The compute thread (mpi.c) hands transfers over through a
+   ring; the communication thread (mpi_thread.c) makes all MPI calls for messages: without it, a large message
+   does not move while the rank computes. Nobody else's header. */
 #pragma once
 #include "channel/call.h"
 #include "channel/transport.h"
@@ -8,10 +8,10 @@
 
 /* One buffer of one end of a channel.
 
-   On a device whose memory MPI cannot read, a message goes through `pinned` host memory. A send: the compute thread
-   enqueues the copy to it, behind the work that fills the buffer; `staged` is the end of that copy, and MPI starts
-   there. A receive: MPI fills it, then the communication thread enqueues the copy from it; the message has then
-   arrived as far as the host is concerned, and the compute stream waits for `staged`. */
+   On a device whose memory MPI cannot read, a message goes through `pinned` host memory. A send: the compute
+   thread enqueues the copy to it, behind the work that fills the buffer; `staged` is the end of that copy,
+   and MPI starts there. A receive: MPI fills it, then the communication thread enqueues the copy from it; the
+   message has then arrived as far as the host is concerned, and the compute stream waits for `staged`. */
 struct spot {
     int channel, buffer;
     bool is_send;
@@ -45,8 +45,8 @@ struct mpi {
     bool is_waiting, closing;
     double waiting_since;
 
-    /* The communication thread's own: what MPI works on, and what is copied to the device, each in the order of
-       starting. */
+    /* The communication thread's own: what MPI works on, and what is copied to the device, each in the order
+       of starting. */
     MPI_Request *requests; /* [spot_count] */
     struct spot **active, **copying, **ready;
     int active_count, copying_count;

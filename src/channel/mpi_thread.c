@@ -19,8 +19,8 @@ static bool is_ready(struct mpi *mpi, const struct spot *spot)
     return device->event_reached(device, spot->is_send && spot->pinned ? spot->staged : spot->event);
 }
 
-/* The next transfer of the ring, if the device has come so far. Transfers start in the order of the posts: within a
-   channel that is what makes it a FIFO, and events of one stream are reached in no other order. */
+/* The next transfer of the ring, if the device has come so far. Transfers start in the order of the posts:
+   within a channel that is what makes it a FIFO, and events of one stream are reached in no other order. */
 static struct spot *take_ready(struct mpi *mpi)
 {
     struct device *device = mpi->channels->request.device;
@@ -46,13 +46,13 @@ static void start_transfer(struct mpi *mpi, struct spot *spot)
         MPI_CALL(
             MPI_Isend(memory, mpi->words, MPI_UINT32_T, plan->to, spot->channel, mpi->communicator, request));
     else
-        MPI_CALL(
-            MPI_Irecv(memory, mpi->words, MPI_UINT32_T, plan->from, spot->channel, mpi->communicator, request));
+        MPI_CALL(MPI_Irecv(
+            memory, mpi->words, MPI_UINT32_T, plan->from, spot->channel, mpi->communicator, request));
     mpi->active[mpi->active_count++] = spot;
 }
 
-/* Starts what is ready and tests what is active; MPI sets the requests of completed ones to MPI_REQUEST_NULL. How
-   many. The device is asked before the lock is taken: nobody else's MPI call waits for a driver. */
+/* Starts what is ready and tests what is active; MPI sets the requests of completed ones to MPI_REQUEST_NULL.
+   How many. The device is asked before the lock is taken: nobody else's MPI call waits for a driver. */
 static int poll_mpi(struct mpi *mpi)
 {
     int completed = 0, ready = 0;
@@ -92,8 +92,8 @@ static bool is_behind(struct mpi *mpi, int kept, const struct spot *spot)
     return false;
 }
 
-/* Hands back what MPI is done with, in the order in which it was started within each end of a channel: MPI matches
-   messages in order, but may be done with a later one first. */
+/* Hands back what MPI is done with, in the order in which it was started within each end of a channel: MPI
+   matches messages in order, but may be done with a later one first. */
 static void hand_back(struct mpi *mpi)
 {
     struct device *device = mpi->channels->request.device;
@@ -119,8 +119,8 @@ static void hand_back(struct mpi *mpi)
     mpi->active_count = kept;
 }
 
-/* Records the messages whose copies to the device have ended; they end in the order in which they were started. How
-   many. */
+/* Records the messages whose copies to the device have ended; they end in the order in which they were
+   started. How many. */
 static int finish_copies(struct mpi *mpi)
 {
     struct device *device = mpi->channels->request.device;

@@ -1,5 +1,6 @@
-/* What channel.c and a transport (mpi.c, nccl.c) share. A transport moves messages; buffers, local channels and the
-   records of a step are channel.c's. A further transport is one more table of functions in channel.c's list.
+/* What channel.c and a transport (mpi.c, nccl.c) share. A transport moves messages; buffers, local channels
+   and the records of a step are channel.c's. A further transport is one more table of functions in
+   channel.c's list.
  */
 #pragma once
 #include "channel/channel.h"
@@ -7,10 +8,11 @@
 /* As the functions of channel.h, for channels that are not local. */
 struct transport {
     const char *name;
-    /* Whether 'auto' takes it, the transports before it in the list being unfit. All ranks call it, and get the same
-       answer. */
+    /* Whether 'auto' takes it, the transports before it in the list being unfit. All ranks call it, and get
+       the same answer. */
     bool (*fits)(const struct channels_request *request);
-    /* Whether it can do what is asked. All ranks call it, before anything is allocated, and get the same answer. */
+    /* Whether it can do what is asked. All ranks call it, before anything is allocated, and get the same
+     * answer. */
     bool (*accepts)(const struct channels_request *request, struct text *error);
     void (*open)(
         struct channels *channels); /* sets channels->state; all ranks call it; fails the job if it cannot */
@@ -35,8 +37,8 @@ struct channel_ends {
     float **receive, **send;           /* [receive_buffers], [send_buffers], in device memory */
 };
 
-/* What the sender says of a channel to its receiver at the start, so that ranks with different plans do not get far;
-   and something of the transport's. */
+/* What the sender says of a channel to its receiver at the start, so that ranks with different plans do not
+   get far; and something of the transport's. */
 struct greeting {
     uint64_t kind, messages, message_bytes;
     unsigned char token[128];
@@ -55,8 +57,7 @@ struct channels {
 
 void channels_record(struct channels *channels, struct transfer transfer);
 
-/* greet.c: one greeting through every channel that is not local, over `communicator`. tokens: [count], NULL or what
-   the sender of each channel hands to its receiver: read on the one, written on the other. Fails the job where two
-   ranks disagree about a channel. */
-void channels_greet(
-    const struct channels *channels, MPI_Comm communicator, unsigned char (*tokens)[128]);
+/* greet.c: one greeting through every channel that is not local, over `communicator`. tokens: [count], NULL
+   or what the sender of each channel hands to its receiver: read on the one, written on the other. Fails the
+   job where two ranks disagree about a channel. */
+void channels_greet(const struct channels *channels, MPI_Comm communicator, unsigned char (*tokens)[128]);

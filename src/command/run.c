@@ -24,6 +24,7 @@ static void agree(struct run *run, bool good, const struct text *error)
             fprintf(stderr, "pipeleaf: error: %s\n", error->data);
     }
     job_barrier(&run->job);
+    if (run->watchdog) watchdog_stop(run->watchdog);
     job_end(&run->job);
     exit(EXIT_FAILED);
 }
@@ -112,13 +113,8 @@ static void open_device(struct run *run)
                           setup_fits(run->planned_on_host, "the ranks' planned memory", &error));
     agree(run, good, &error);
     run->device->check_arithmetic(run->device);
-    /* A peak is measured by one rank a host at a time, and only where the ranks' threads have a CPU each. */
-    run->peak = NAN;
-    const int turns = (int)job_max(&run->job, run->job.host_ranks);
-    for (int turn = 0; turn < turns && !run->oversubscribed; turn++) {
-        if (run->job.host_rank == turn) run->peak = run->device->measure_peak(run->device);
-        job_barrier(&run->job);
-    }
+    compare_places(run);
+    measure_rates(run);
 }
 
 /* The program's computes over and over, one step after the other: the n-th from 0. There is one at least. */
@@ -173,7 +169,7 @@ static void open_channels(struct run *run)
         .overlap = run->deck.pipeline.overlap,
         .channel_ctas = (int)run->deck.pipeline.channel_ctas,
         .share_device = run->deck.run.share_device,
-        .probe_seconds = 20,
+        .probe_seconds = fmin(20, run->deck.run.timeout / 2),
         .transfers_a_step = mine->count - computes };
     const bool good = channels_open(&request, &run->channels, &error);
     agree(run, good, &error);
@@ -202,12 +198,18 @@ static void agree_on_arithmetic(struct run *run)
     if (run->job.rank == 0 && !computes) run->card.facts.arithmetic = strcpy(run->arithmetic, first);
 }
 
-static void create_pipeline(struct run *run)
+/* From before the channels are opened: what makes connections may wait for a rank that does not come. */
+static void start_watchdog(struct run *run)
 {
     run->progress.describe = describe;
     run->progress.context = run;
     atomic_store(&run->progress.current, -1);
     run->watchdog = watchdog_start(&run->job, &run->progress, run->deck.run.timeout);
+}
+
+static void create_pipeline(struct run *run)
+{
+    atomic_fetch_add(&run->progress.count, 1);
     const struct pipeline_request request = { .model = &run->model,
         .partition = &run->partition,
         .program = &run->program,
@@ -291,6 +293,7 @@ int command_run(int count, char **word)
 
     /* -- what it runs on -- */
     open_device(&run);
+    start_watchdog(&run);
     open_channels(&run);
     prepare_directory(&run);
     print_head(&run);

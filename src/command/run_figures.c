@@ -226,11 +226,13 @@ void print_figures(struct run *run)
         listing_print(out, "%-28s NOT MEASURED\n", "model FLOP rate");
     else
         listing_print(out, "%-28s %.3E FLOP/s\n", "model FLOP rate", f->flop_rate);
+    const char *share =
+        strcmp(run->deck.arithmetic.mode, "vendor") == 0 ? "share of cuBLAS's rate" : "share of FMA peak";
     if (isnan(f->peak))
-        listing_print(out, "%-28s NOT MEASURED\n", "share of FMA peak");
+        listing_print(out, "%-28s NOT MEASURED\n", share);
     else
         listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n",
-            "share of FMA peak", f->share_of_peak, f->peak);
+            share, f->share_of_peak, f->peak);
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
     print_planned(run);
 }

@@ -49,13 +49,42 @@ void share_processors(struct run *run)
     if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
     exchange_places(run, &mine);
     run->threads = run->rehearses ? 1 : setup_threads(&run->deck, fair_threads(run));
-    mine.threads = run->threads;
-    exchange_places(run, &mine);
-    for (int r = 0; r < run->job.size; r++) {
-        if (!run->rehearses) /* else every rank sleeps */
-            run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
+    for (int r = 0; r < run->job.size; r++)
         if (strcmp(run->places[r].host, mine.host) == 0) run->planned_on_host += run->places[r].planned;
+}
+
+void compare_places(struct run *run)
+{
+    const struct device *device = run->device;
+    struct place mine = run->places[run->job.rank];
+    run->threads = mine.threads = device->threads;
+    snprintf(mine.device, sizeof mine.device, "%s", device->name);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
+    snprintf(mine.where, sizeof mine.where, "%s", device->place);
+    exchange_places(run, &mine);
+    for (int r = 0; r < run->job.size && !run->rehearses; r++) { /* where every rank sleeps no CPU is short */
+        run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
+        for (int other = 0; other < r; other++)
+            run->shared_gpu = run->shared_gpu || (run->places[r].uuid[0] &&
+                                                     strcmp(run->places[r].uuid, run->places[other].uuid) == 0);
     }
+}
+
+void measure_rates(struct run *run)
+{
+    struct place mine = run->places[run->job.rank];
+    struct device *device = run->device;
+    mine.peak = mine.copy_rate = NAN;
+    const int turns = (int)job_max(&run->job, run->job.host_ranks);
+    for (int turn = 0; turn < turns && !run->oversubscribed; turn++) {
+        if (run->job.host_rank == turn) {
+            mine.peak = device->measure_peak(device);
+            if (!device->is_host) mine.copy_rate = device->measure_copy(device);
+        }
+        job_barrier(&run->job);
+    }
+    run->peak = mine.peak;
+    exchange_places(run, &mine);
 }
 
 void prepare_directory(struct run *run)
@@ -72,11 +101,6 @@ void prepare_directory(struct run *run)
     facts->chunks_per_rank = (int)run->deck.pipeline.chunks_per_rank;
     facts->threads = run->threads;
     facts->rank_of_layer = run->rank_of_layer;
-    struct place mine = run->places[run->job.rank];
-    snprintf(mine.device, sizeof mine.device, "%s", run->device->name);
-    snprintf(mine.uuid, sizeof mine.uuid, "%s", run->device->uuid);
-    snprintf(mine.where, sizeof mine.where, "%s", run->device->place);
-    exchange_places(run, &mine);
     run->listing.speaks = run->job.rank == 0;
     if (run->job.rank == 0) write_result(run, NOT_PERFORMED, EXIT_FAILED);
 }
@@ -90,9 +114,16 @@ static void print_gpus(struct run *run)
         if (!place->uuid[0]) continue;
         struct text cpus = { 0 };
         cpu_set_text(&place->cpus, &cpus);
-        listing_print(out, "%6d %s at %s; CPUs %s\n", r, place->uuid, place->where, cpus.data);
+        listing_print(out, "%6d %s at %s; CPUs %s", r, place->uuid, place->where, cpus.data);
+        if (isnan(place->peak))
+            listing_print(out, "\n");
+        else
+            listing_print(out, "; %s at %.3E FLOP/s, copies at %.3E bytes/s\n",
+                strcmp(run->deck.arithmetic.mode, "vendor") == 0 ? "cuBLAS" : "FMA", place->peak, place->copy_rate);
         text_free(&cpus);
     }
+    if (run->shared_gpu)
+        listing_print(out, "SHARED: ranks share a GPU; times and shares of peak are not those of a GPU a rank\n");
 }
 
 void print_head(struct run *run)

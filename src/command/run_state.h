@@ -22,7 +22,8 @@ struct place {
     char uuid[48], where[160]; /* of a GPU: device.uuid, device.place */
     cpu_set_t cpus;
     int threads;
-    double planned; /* device bytes */
+    double planned;         /* device bytes */
+    double peak, copy_rate; /* FLOP/s; of a GPU bytes/s of a copy; NaN: not measured */
 };
 
 struct run {
@@ -44,6 +45,7 @@ struct run {
     int threads;            /* this rank's */
     double planned_on_host; /* device bytes of all ranks of this host */
     bool oversubscribed;    /* some host has more threads than CPUs in its ranks' affinity masks */
+    bool shared_gpu;        /* some GPU has several ranks */
     struct device *device;
     double peak; /* FLOP/s of this rank, NaN: not measured */
     struct channels *channels;
@@ -78,6 +80,10 @@ struct run {
 
 /* Threads and CPUs of this rank, by its affinity mask and those of its neighbours on the host. */
 void share_processors(struct run *run);
+/* With the devices open: which each rank has, and whether CPUs or GPUs are too few. */
+void compare_places(struct run *run);
+/* Measures what this rank's device can do, by one rank a host at a time, where CPUs are not too few. */
+void measure_rates(struct run *run);
 /* Removes what an earlier run left, and lists at once, as NOT PERFORMED, what this one will write: so that
    even if it dies the next run knows what to remove. */
 void prepare_directory(struct run *run);

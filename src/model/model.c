@@ -71,7 +71,8 @@ double loss_elements(const struct model *model)
 
 size_t message_bytes(const struct model *model)
 {
-    return boundary_size(model) * (model->bf16 ? 2 : sizeof(float));
+    const size_t bytes = boundary_size(model) * (model->bf16 ? 2 : sizeof(float));
+    return (bytes + 3) / 4 * 4; /* whole 32-bit words: what MPI takes */
 }
 
 size_t operands_bytes(const struct model *model)

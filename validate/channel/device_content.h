@@ -1,5 +1,5 @@
-/* Messages that a device makes and knows again by itself, in the order of its stream: random tensors, and the digests
-   of what came and of what should have come, compared at the end of a step. */
+/* Messages that a device makes and knows again by itself, in the order of its stream: random tensors, and the
+   digests of what came and of what should have come, compared at the end of a step. */
 #pragma once
 #include "traffic.h"
 #include "channel/watchdog.h"
@@ -9,7 +9,7 @@ enum { MOST_MESSAGES = 512 };
 
 struct device_content {
     struct device *device;
-    float *scratch; /* device memory, of a message */
+    float *scratch;                  /* device memory, of a message */
     struct digest *found, *expected; /* device memory, [MOST_MESSAGES] */
     bool checked[MOST_MESSAGES];
     struct message messages[MOST_MESSAGES];
@@ -46,7 +46,8 @@ static inline void device_compute(void *context)
     struct device_content *c = context;
     const struct message none = { 0 };
     for (int i = below(&c->random, 3); i > 0; i--) device_fill(context, &none, c->scratch, 4);
-    const double seconds = below(&c->random, 8) == 0 ? 1e-6 * below(&c->random, 400) : 0, start = seconds_now();
+    const double seconds = below(&c->random, 8) == 0 ? 1e-6 * below(&c->random, 400) : 0,
+                 start = seconds_now();
     while (seconds_now() - start < seconds) continue;
 }
 

@@ -26,9 +26,12 @@ static struct channels *open_channels(struct job *job, int culprit, int messages
 {
     struct channel_plan *plan = allocate((size_t)job->size, sizeof *plan);
     for (int r = 0; r < job->size; r++)
-        plan[r] = (struct channel_plan){
-            .from = culprit, .to = r, .local = culprit == r, .messages = messages, .send_buffers = 1, .receive_buffers = 1
-        };
+        plan[r] = (struct channel_plan){ .from = culprit,
+            .to = r,
+            .local = culprit == r,
+            .messages = messages,
+            .send_buffers = 1,
+            .receive_buffers = 1 };
     const struct channels_request request = { .transport = "auto",
         .job = job,
         .device = &fake_device,
@@ -77,9 +80,7 @@ int main(int argc, char **argv)
     const int culprit = atoi(argv[2]);
     const double timeout = atof(argv[3]);
 
-    static struct progress progress = {
-        .current = 0, .describe = describe, .context = "this test"
-    };
+    static struct progress progress = { .current = 0, .describe = describe, .context = "this test" };
     struct channels *channels =
         open_channels(&job, culprit, !strcmp(mode, "disagree") && job.rank == culprit ? 2 : 1);
     if (!strcmp(mode, "fail")) {

@@ -35,8 +35,8 @@ int main(int argc, char **argv)
     refused(&job, "mpi", "host", (size_t)1 << 33, "8589934592 bytes");
     refused(&job, "mpi", "host", 63, "63 bytes");
 
-    /* By the plan alone: 2 receive buffers on rank 1, 3 send buffers on rank 0, a local channel's receive buffers once,
-       and both ends of a channel from a rank to itself that is not local. */
+    /* By the plan alone: 2 receive buffers on rank 1, 3 send buffers on rank 0, a local channel's receive
+       buffers once, and both ends of a channel from a rank to itself that is not local. */
     const struct channel_plan plan[] = { { CHANNEL_ACTIVATION, 0, 1, false, 9, 3, 2 },
         { CHANNEL_GRADIENT, 1, 1, true, 9, 0, 4 }, { CHANNEL_GRADIENT, 2, 2, false, 9, 1, 5 } };
     CHECK(channels_bytes(plan, 3, 0, 100) == 300, "rank 0: %zu", channels_bytes(plan, 3, 0, 100));

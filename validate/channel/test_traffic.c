@@ -1,6 +1,6 @@
 /* Every channel is a FIFO and every message arrives whole, whatever the pattern: random channels between all
-   ranks and to themselves, random order of messages, random compute times; small and large messages; with and without
-   overlap. */
+   ranks and to themselves, random order of messages, random compute times; small and large messages; with and
+   without overlap. */
 #include "traffic.h"
 #include "channel/call.h"
 #include "fake_device.h"
@@ -29,8 +29,8 @@ static void check(void *context, const struct message *message, float *buffer, s
     const uint32_t *words = (const uint32_t *)buffer;
     size_t wrong = 0;
     for (size_t i = 0; i < bytes / 4; i++) wrong += words[i] != word(message, i);
-    CHECK(wrong == 0, "step %d channel %d message %d: %zu of %zu words are wrong", message->step, message->channel,
-        message->nth, wrong, bytes / 4);
+    CHECK(wrong == 0, "step %d channel %d message %d: %zu of %zu words are wrong", message->step,
+        message->channel, message->nth, wrong, bytes / 4);
     progress.count++;
 }
 

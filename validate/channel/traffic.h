@@ -1,5 +1,5 @@
-/* Random traffic over channels, for any transport and device: channels between all ranks, in a random order of messages
-   that all ranks work through. What a message is, and how it is known again, the test says. */
+/* Random traffic over channels, for any transport and device: channels between all ranks, in a random order
+   of messages that all ranks work through. What a message is, and how it is known again, the test says. */
 #pragma once
 #include "../check.h"
 #include "channel/channel.h"
@@ -43,8 +43,8 @@ struct content {
     void (*compute)(void *context); /* for a random while */
 };
 
-/* Channels of which at least one end is this rank's are `link`ed with a chance of 2 in 3; all of them between two ranks,
-   where next and previous are the same rank. Channels from a rank to itself are local or not, in turn. */
+/* Each channel that there could be is there with a chance of 2 in 3; between two ranks all are, where next
+   and previous are the same rank. Those from a rank to itself are local, or not, at random. */
 static inline void make_traffic(
     struct traffic *traffic, const struct job *job, uint64_t *random, size_t bytes, int messages)
 {
@@ -73,7 +73,8 @@ static inline void make_traffic(
 static inline void check_records(
     const struct traffic *traffic, const struct job *job, const struct transfer *transfers, int count)
 {
-    CHECK(count == traffic->transfers, "%d transfers in the records, %d were posted", count, traffic->transfers);
+    CHECK(count == traffic->transfers, "%d transfers in the records, %d were posted", count,
+        traffic->transfers);
     int sends[MOST_CHANNELS] = { 0 }, receives[MOST_CHANNELS] = { 0 };
     double before[2][MOST_CHANNELS] = { { 0 } };
     for (int i = 0; i < count; i++) {
@@ -82,15 +83,16 @@ static inline void check_records(
         const int nth = (t.is_send ? sends : receives)[t.channel]++;
         CHECK(t.buffer == nth % (t.is_send ? of->send_buffers : of->receive_buffers),
             "channel %d: transfer %d has buffer %d", t.channel, nth, t.buffer);
-        CHECK(t.posted > 0 && t.posted <= t.complete, "channel %d: posted %f, complete %f", t.channel, t.posted,
-            t.complete);
-        CHECK(t.complete >= before[t.is_send][t.channel], "channel %d: not in the order of completion", t.channel);
+        CHECK(t.posted > 0 && t.posted <= t.complete, "channel %d: posted %f, complete %f", t.channel,
+            t.posted, t.complete);
+        CHECK(t.complete >= before[t.is_send][t.channel], "channel %d: not in the order of completion",
+            t.channel);
         before[t.is_send][t.channel] = t.complete;
     }
     for (int c = 0; c < traffic->count; c++) {
         const struct channel_plan *plan = &traffic->plan[c];
-        CHECK(sends[c] == (!plan->local && plan->from == job->rank ? plan->messages : 0), "channel %d: %d sends",
-            c, sends[c]);
+        CHECK(sends[c] == (!plan->local && plan->from == job->rank ? plan->messages : 0),
+            "channel %d: %d sends", c, sends[c]);
         CHECK(receives[c] == (!plan->local && plan->to == job->rank ? plan->messages : 0),
             "channel %d: %d receives", c, receives[c]);
     }
@@ -99,8 +101,8 @@ static inline void check_records(
 /* A step in which each message is waited for in one order common to all ranks, and each receive is posted
    when its buffer is free. With one buffer or more that cannot deadlock, even where every send waits for its
    receive. */
-static inline void run_step(struct channels *channels, const struct traffic *traffic, const struct job *job, int step,
-    const struct content *content)
+static inline void run_step(struct channels *channels, const struct traffic *traffic, const struct job *job,
+    int step, const struct content *content)
 {
     int posted[MOST_CHANNELS] = { 0 }, sent[MOST_CHANNELS] = { 0 }, received[MOST_CHANNELS] = { 0 };
     for (int c = 0; c < traffic->count; c++) {
@@ -117,7 +119,8 @@ static inline void run_step(struct channels *channels, const struct traffic *tra
             const int buffer = sent[c]++ % (plan->local ? plan->receive_buffers : plan->send_buffers);
             channel_await_send(channels, c, buffer);
             content->compute(content->context);
-            content->fill(content->context, &message, channel_send_buffer(channels, c, buffer), traffic->bytes);
+            content->fill(
+                content->context, &message, channel_send_buffer(channels, c, buffer), traffic->bytes);
             channel_send(channels, c, buffer);
         }
         if (plan->to == job->rank) {

@@ -88,7 +88,11 @@ struct digests run_case(struct job *job, const struct test_case *test)
     const size_t held = device->held(device),
                  planned = memory_plan_of(&test->model, &partition, &program, job->rank, &all).total;
     if (held != planned) fail("the device holds %zu bytes where %zu are planned", held, planned);
-    for (int step = 1; step <= test->steps; step++) pipeline_step(pipeline, step, true, NULL);
+    for (int step = 1; step <= test->steps; step++) {
+        if (test->before_step) test->before_step(step);
+        pipeline_step(pipeline, step, true, NULL);
+    }
+    if (test->before_step) test->before_step(test->steps + 1);
 
     size_t actions, transfers, count, bytes;
     const struct action_record *action = pipeline_actions(pipeline, &actions);

@@ -13,6 +13,7 @@ struct test_case {
     const char *device; /* "host": or what PIPELEAF_TEST_DEVICE says, so that the same tests are those of a GPU */
     int threads, steps;
     struct injection injection;
+    void (*before_step)(int step); /* NULL, or called before each step, and after the last one */
 };
 
 struct digests {
