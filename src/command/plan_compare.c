@@ -52,8 +52,7 @@ static struct outcome outcome_of(const struct plan *plan, const struct partition
     const double whole = bare->makespan * program->ranks;
     outcome.bubble = (struct bubble){ whole / busy - 1, 1 - busy / whole };
     for (int c = 0; c < program->channel_count; c++)
-        if (!program->channels[c].local)
-            outcome.messages += program->channels[c].messages;
+        if (!program->channels[c].local) outcome.messages += program->channels[c].messages;
     return outcome;
 }
 

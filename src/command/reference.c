@@ -80,9 +80,8 @@ static void set_up(struct reference_run *run, const struct words *words)
     run->steps = setup_steps(&run->deck);
     run->first = strcmp(run->deck.verify.steps, "all") == 0 ? 1 : run->steps;
     struct text cpus = { 0 };
-    const struct device_request request =
-        setup_device(&run->deck, &run->model, setup_threads(&run->deck, cpus_text(&cpus)), 0,
-            reference_memory(&run->model));
+    const struct device_request request = setup_device(&run->deck, &run->model,
+        setup_threads(&run->deck, cpus_text(&cpus)), 0, reference_memory(&run->model));
     text_free(&cpus);
     if (!device_open(&request, &run->device, &error)) fail("%s", error.data);
     if (run->device->is_host &&

@@ -108,9 +108,9 @@ static void open_device(struct run *run)
     share_processors(run);
     const struct device_request request =
         setup_device(&run->deck, &run->model, run->threads, run->job.host_rank, run->planned.total);
-    const bool good = device_open(&request, &run->device, &error) &&
-                      (!run->device->is_host ||
-                          setup_fits(run->planned_on_host, "the ranks' planned memory", &error));
+    const bool good =
+        device_open(&request, &run->device, &error) &&
+        (!run->device->is_host || setup_fits(run->planned_on_host, "the ranks' planned memory", &error));
     agree(run, good, &error);
     run->device->check_arithmetic(run->device);
     compare_places(run);
@@ -175,8 +175,8 @@ static void open_channels(struct run *run)
     agree(run, good, &error);
 }
 
-/* What bits depend on beyond the deck must be one thing on all ranks that have layers; known once every shape was
- * used. */
+/* What bits depend on beyond the deck must be one thing on all ranks that have layers; known once every shape
+ * was used. */
 static void agree_on_arithmetic(struct run *run)
 {
     enum { SIZE = sizeof run->device->arithmetic };
@@ -191,8 +191,10 @@ static void agree_on_arithmetic(struct run *run)
     job_broadcast(&run->job, first, sizeof first, 0);
     const bool same = !computes || strcmp(own, first) == 0;
     if (!same)
-        text_add(&error, "this rank's arithmetic is '%s', an earlier one's '%s': a run's ranks must have one; "
-                         "arithmetic.mode='portable' has the same bits everywhere", own, first);
+        text_add(&error,
+            "this rank's arithmetic is '%s', an earlier one's '%s': a run's ranks must have one; "
+            "arithmetic.mode='portable' has the same bits everywhere",
+            own, first);
     agree(run, same, &error);
     run->card.facts.arithmetic = computes ? run->device->arithmetic : NULL;
     if (run->job.rank == 0 && !computes) run->card.facts.arithmetic = strcpy(run->arithmetic, first);

@@ -231,8 +231,8 @@ void print_figures(struct run *run)
     if (isnan(f->peak))
         listing_print(out, "%-28s NOT MEASURED\n", share);
     else
-        listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n",
-            share, f->share_of_peak, f->peak);
+        listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n", share,
+            f->share_of_peak, f->peak);
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
     print_planned(run);
 }

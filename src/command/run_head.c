@@ -65,8 +65,9 @@ void compare_places(struct run *run)
     for (int r = 0; r < run->job.size && !run->rehearses; r++) { /* where every rank sleeps no CPU is short */
         run->oversubscribed = run->oversubscribed || host_oversubscribed(run, run->places[r].host);
         for (int other = 0; other < r; other++)
-            run->shared_gpu = run->shared_gpu || (run->places[r].uuid[0] &&
-                                                     strcmp(run->places[r].uuid, run->places[other].uuid) == 0);
+            run->shared_gpu =
+                run->shared_gpu ||
+                (run->places[r].uuid[0] && strcmp(run->places[r].uuid, run->places[other].uuid) == 0);
     }
 }
 
@@ -119,11 +120,13 @@ static void print_gpus(struct run *run)
             listing_print(out, "\n");
         else
             listing_print(out, "; %s at %.3E FLOP/s, copies at %.3E bytes/s\n",
-                strcmp(run->deck.arithmetic.mode, "vendor") == 0 ? "cuBLAS" : "FMA", place->peak, place->copy_rate);
+                strcmp(run->deck.arithmetic.mode, "vendor") == 0 ? "cuBLAS" : "FMA", place->peak,
+                place->copy_rate);
         text_free(&cpus);
     }
     if (run->shared_gpu)
-        listing_print(out, "SHARED: ranks share a GPU; times and shares of peak are not those of a GPU a rank\n");
+        listing_print(
+            out, "SHARED: ranks share a GPU; times and shares of peak are not those of a GPU a rank\n");
 }
 
 void print_head(struct run *run)

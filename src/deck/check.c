@@ -259,7 +259,8 @@ static bool check_device(const struct deck *deck, struct text *error)
             deck->run.device);
     } else if (deck->run.share_device && (!cuda || is(deck->run.transport, "mpi"))) {
         text_add(error,
-            "run.share_device=.true. is for NCCL: run.device='cuda' with run.transport='nccl' or 'auto', not '%s' with "
+            "run.share_device=.true. is for NCCL: run.device='cuda' with run.transport='nccl' or 'auto', not "
+            "'%s' with "
             "'%s'; nearest run.share_device=.false.",
             deck->run.device, deck->run.transport);
     } else {

@@ -21,8 +21,8 @@ struct deck {
         char schedule_file[DECK_STRING]; /* of schedule 'file': its path; else 'none' */
         char schedule_dialect[DECK_STRING];
         bool overlap;
-        bool self_channels;   /* what a rank hands to itself is sent and received too */
-        int64_t channel_ctas; /* NCCL: thread blocks of a channel */
+        bool self_channels;        /* what a rank hands to itself is sent and received too */
+        int64_t channel_ctas;      /* NCCL: thread blocks of a channel */
         int32_t *layers_per_chunk; /* layers_per_chunk_count of them; owned by the deck; none: shared out
                                       equally */
         int64_t layers_per_chunk_count;
@@ -35,7 +35,7 @@ struct deck {
             threads; /* steps: the timed ones, after the warm-up; threads 0: CPUs / ranks here */
         char device[DECK_STRING], transport[DECK_STRING];
         bool share_device; /* NCCL between ranks on one GPU */
-        double timeout; /* seconds */
+        double timeout;    /* seconds */
     } run;
     struct {
         double forward, backward, input,

@@ -62,7 +62,8 @@ PL_DEVICE float pl_float(uint32_t bits)
     return x;
 }
 
-/* The nearest bf16 value, its upper 16 bits, ties to even; past the largest, infinity. Any NaN becomes 0x7fc0. */
+/* The nearest bf16 value, its upper 16 bits, ties to even; past the largest, infinity. Any NaN becomes
+ * 0x7fc0. */
 PL_DEVICE uint16_t pl_to_bf16(float x)
 {
     const uint32_t bits = pl_bits(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u);

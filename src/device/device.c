@@ -9,8 +9,7 @@
 static const struct kind {
     const char *name;
     bool (*open)(const struct device_request *request, struct device **device, struct text *error);
-} kinds[] = { { "auto", NULL }, { "host", host_device_open },
-    { "cuda", cuda_device_open },
+} kinds[] = { { "auto", NULL }, { "host", host_device_open }, { "cuda", cuda_device_open },
     { "definition", definition_device_open }, { "rehearsal", rehearsal_device_open } };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };

@@ -4,8 +4,8 @@
 
    All tensors are fp32, row-major and dense, 256-byte aligned, in device memory. Kernels are enqueued on the
    device's compute stream and return at once where the device is asynchronous; the host device computes
-   before it returns. Every result is that of definition.c, to the bit, in mode 'portable'; in mode 'vendor' the
-   matrix products (attention's included) are cuBLAS's, and the rest is that of definition.c. No kernel
+   before it returns. Every result is that of definition.c, to the bit, in mode 'portable'; in mode 'vendor'
+   the matrix products (attention's included) are cuBLAS's, and the rest is that of definition.c. No kernel
    allocates. n is the number of tokens of a microbatch. */
 #pragma once
 #include "base/base.h"
@@ -94,12 +94,13 @@ struct device {
     const char *variant; /* "avx512", "avx2", "generic", "sm_90" */
     int threads;
     enum precision precision;
-    /* Whether memory of allocate() is ordinary memory, that the process and MPI can read and write, and work is
-       done when the call that enqueues it returns. Else functions marked (*) must be used. */
+    /* Whether memory of allocate() is ordinary memory, that the process and MPI can read and write, and work
+       is done when the call that enqueues it returns. Else functions marked (*) must be used. */
     bool is_host;
     char uuid[48];        /* of a GPU: "GPU-8d24a7a6-...", else "" */
     char place[160];      /* of a GPU: PCI address, SMs, clocks, else "" */
-    char arithmetic[256]; /* what bits depend on beyond the deck: "portable", or GPU, library, driver, algorithms */
+    char arithmetic[256]; /* what bits depend on beyond the deck: "portable", or GPU, library, driver,
+                             algorithms */
     size_t scratch;       /* device bytes that the device keeps for its own use, beside those held */
 
     void (*close)(struct device *device);
@@ -117,8 +118,8 @@ struct device {
     /* Host memory, zeroed, that the device copies from and to at full speed and beside its computation. */
     void *(*allocate_pinned)(struct device *device, size_t bytes);
     void (*release_pinned)(struct device *device, void *memory);
-    /* (*) Starts a copy between device and pinned memory on a stream beside the compute stream, once `after` is
-       reached (NULL: at once), and records `done` behind it. From any thread. NULL where is_host. */
+    /* (*) Starts a copy between device and pinned memory on a stream beside the compute stream, once `after`
+       is reached (NULL: at once), and records `done` behind it. From any thread. NULL where is_host. */
     void (*copy_beside)(struct device *device, void *to, const void *from, size_t bytes, struct event *after,
         struct event *done);
 
@@ -129,12 +130,14 @@ struct device {
     bool (*event_reached)(struct device *device, struct event *event);
     double (*event_seconds)(struct device *device, struct event *event); /* once reached */
     void (*synchronize)(struct device *device);                          /* all work so far is done */
-    /* (*) What is enqueued from now on waits for the event, of any stream of this device. NULL where is_host. */
+    /* (*) What is enqueued from now on waits for the event, of any stream of this device. NULL where is_host.
+     */
     void (*event_await)(struct device *device, struct event *event);
-    /* Event times are measured from here on, which is now on the host's clock: at the beginning of each step, when
-       all work is done. */
+    /* Event times are measured from here on, which is now on the host's clock: at the beginning of each step,
+       when all work is done. */
     void (*start_clock)(struct device *device);
-    /* *word, in pinned memory, becomes `value` once all work so far is done; other threads read it atomically. */
+    /* *word, in pinned memory, becomes `value` once all work so far is done; other threads read it
+     * atomically. */
     void (*store_word)(struct device *device, int *word, int value);
     /* Names what is enqueued in between, for profilers. The name must outlive the device. */
     void (*range_push)(struct device *device, const char *name);
@@ -189,9 +192,9 @@ struct device {
     /* x[element] has its bit flipped: a fault to be found. */
     void (*flip_bit)(struct device *device, float *x, uint64_t element, int bit);
 
-    /* Measured now, over all threads: fp32 FMA operations at peak, in FLOP/s (an FMA is 2), in mode 'vendor' the
-       rate of a large product by cuBLAS; and the rate of a copy in bytes/s (read plus written). Takes about 0.1 s
-       each. */
+    /* Measured now, over all threads: fp32 FMA operations at peak, in FLOP/s (an FMA is 2), in mode 'vendor'
+       the rate of a large product by cuBLAS; and the rate of a copy in bytes/s (read plus written). Takes
+       about 0.1 s each. */
     double (*measure_peak)(struct device *device);
     double (*measure_copy)(struct device *device);
 };

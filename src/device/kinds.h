@@ -14,6 +14,6 @@ extern const bool cuda_is_built;
  * its own). */
 bool gpu_visible(const char *root);
 
-/* Which kind 'auto' stands for where a GPU is visible or not and the build has CUDA or not, or NULL with one line
- * in *error. */
+/* Which kind 'auto' stands for where a GPU is visible or not and the build has CUDA or not, or NULL with one
+ * line in *error. */
 const char *auto_kind(bool gpu, bool has_cuda, struct text *error);

@@ -120,8 +120,8 @@ void layer_parameters(
             .seed = model->seed, .purpose = RANDOM_PARAMETER + (uint32_t)p, .layer = (uint32_t)layer
         };
         parameter_law(model, (enum parameter)p, &key.centre, &key.deviation);
-        device->random(
-            device, &key, extent.rows * extent.columns, weights->values + parameter_offset(model, (enum parameter)p));
+        device->random(device, &key, extent.rows * extent.columns,
+            weights->values + parameter_offset(model, (enum parameter)p));
     }
     if (weights->operands)
         device->operand_make(device, parameters_size(model), weights->values, weights->operands);
@@ -145,11 +145,11 @@ float loss_scale(const struct model *model)
     return 1.0f / (float)loss_elements(model);
 }
 
-void model_loss(struct device *device, const struct model *model, const float *out, const float *target, float *dout,
-    float *loss, bool accumulate)
+void model_loss(struct device *device, const struct model *model, const float *out, const float *target,
+    float *dout, float *loss, bool accumulate)
 {
-    device->loss(device, model_tokens(model), (size_t)model->hidden, out, target, loss_scale(model), dout, loss,
-        accumulate);
+    device->loss(device, model_tokens(model), (size_t)model->hidden, out, target, loss_scale(model), dout,
+        loss, accumulate);
     device->round_boundary(device, boundary_size(model), dout);
 }
 
@@ -185,7 +185,8 @@ static struct parameter_views views_of(const struct model *model, const struct l
 
 /* c [m, n] = residual + (a [m, k] w [k, n] + bias) */
 static void linear(struct device *device, size_t m, size_t n, size_t k, const float *a,
-    const struct parameter_views *views, enum parameter weight, enum parameter bias, const float *residual, float *c)
+    const struct parameter_views *views, enum parameter weight, enum parameter bias, const float *residual,
+    float *c)
 {
     device->gemm(device, &(struct gemm){ .form = GEMM_NN,
                              .m = m,
@@ -224,18 +225,13 @@ void layer_forward(struct device *device, const struct model *model, const struc
 enum { INPUTS = 1, WEIGHTS = 2 }; /* the halves of backward */
 
 /* Of c [m, n] = a [m, k] w + bias: dw [k, n] += a^T dc, dbias [n] += columns of dc */
-static void parameters_backward(struct device *device, size_t m, size_t n, size_t k, const float *a, const float *dc,
-    float *dw, float *dbias, bool accumulate)
+static void parameters_backward(struct device *device, size_t m, size_t n, size_t k, const float *a,
+    const float *dc, float *dw, float *dbias, bool accumulate)
 {
     device->column_sum(device, m, n, dc, dbias, accumulate);
-    device->gemm(device, &(struct gemm){ .form = GEMM_TN,
-                             .m = k,
-                             .n = n,
-                             .k = m,
-                             .a = a,
-                             .b = dc,
-                             .c = dw,
-                             .accumulate = accumulate });
+    device->gemm(device,
+        &(struct gemm){
+            .form = GEMM_TN, .m = k, .n = n, .k = m, .a = a, .b = dc, .c = dw, .accumulate = accumulate });
 }
 
 /* and da [m, k] = dc [m, n] w^T */
@@ -257,7 +253,8 @@ static void input_backward(struct device *device, size_t m, size_t n, size_t k, 
    dx where dout: the one is done with before the other is written. */
 static void backward(struct device *device, const struct model *model, int halves,
     const struct layer_weights *weights, float *gradients, const struct layer_saved *s,
-    const struct layer_kept *kept, const struct layer_work *work, const float *dout, float *dx, bool accumulate)
+    const struct layer_kept *kept, const struct layer_work *work, const float *dout, float *dx,
+    bool accumulate)
 {
     const size_t n = model_tokens(model), h = (size_t)model->hidden, f = (size_t)model->ffn;
     const bool inputs = halves & INPUTS, parameters = halves & WEIGHTS;
@@ -275,8 +272,7 @@ static void backward(struct device *device, const struct model *model, int halve
         device->gelu_forward(device, n * f, s->u, work->g);
     }
     if (parameters)
-        parameters_backward(
-            device, n, h, f, work->g, dout, d[MLP_DOWN_WEIGHT], d[MLP_DOWN_BIAS], accumulate);
+        parameters_backward(device, n, h, f, work->g, dout, d[MLP_DOWN_WEIGHT], d[MLP_DOWN_BIAS], accumulate);
 
     if (parameters) {
         device->norm_again(device, n, h, s->y, w.value[MLP_NORM_GAIN], w.value[MLP_NORM_BIAS], s->mean_y,
@@ -289,8 +285,8 @@ static void backward(struct device *device, const struct model *model, int halve
         device->norm_columns(device, n, h, kept->dnormed_y, s->y, s->mean_y, s->rstd_y, d[MLP_NORM_GAIN],
             d[MLP_NORM_BIAS], accumulate);
     if (inputs)
-        device->norm_backward(device, n, h, kept->dnormed_y, s->y, w.value[MLP_NORM_GAIN], s->mean_y, s->rstd_y,
-            dout, kept->dy);
+        device->norm_backward(device, n, h, kept->dnormed_y, s->y, w.value[MLP_NORM_GAIN], s->mean_y,
+            s->rstd_y, dout, kept->dy);
 
     /* In W alone dnormed_x is the gradient of norm(x) from the beginning, and only norm_columns reads it. */
     if (parameters)
@@ -322,22 +318,23 @@ static void backward(struct device *device, const struct model *model, int halve
     }
 }
 
-void layer_backward(struct device *device, const struct model *model, const struct layer_weights *weights, float *gradients,
-    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work,
-    const float *dout, float *dx, bool accumulate)
+void layer_backward(struct device *device, const struct model *model, const struct layer_weights *weights,
+    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, const float *dout, float *dx, bool accumulate)
 {
     backward(device, model, INPUTS | WEIGHTS, weights, gradients, saved, kept, work, dout, dx, accumulate);
 }
 
-void layer_backward_input(struct device *device, const struct model *model, const struct layer_weights *weights,
-    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work, float *dx)
+void layer_backward_input(struct device *device, const struct model *model,
+    const struct layer_weights *weights, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, float *dx)
 {
     backward(device, model, INPUTS, weights, NULL, saved, kept, work, kept->dout, dx, false);
 }
 
-void layer_backward_weight(struct device *device, const struct model *model, const struct layer_weights *weights,
-    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
-    const struct layer_work *work, bool accumulate)
+void layer_backward_weight(struct device *device, const struct model *model,
+    const struct layer_weights *weights, float *gradients, const struct layer_saved *saved,
+    const struct layer_kept *kept, const struct layer_work *work, bool accumulate)
 {
     backward(device, model, WEIGHTS, weights, gradients, saved, kept, work, kept->dout, NULL, accumulate);
 }

@@ -46,14 +46,15 @@ struct layer_work {
 size_t layer_work_size(const struct model *model, bool splits);
 struct layer_work layer_work_view(const struct model *model, bool splits, float *memory);
 
-/* A layer's parameters, and what products read in their place: of the device's making (operand_make), or NULL where
- * they read the parameters. */
+/* A layer's parameters, and what products read in their place: of the device's making (operand_make), or NULL
+ * where they read the parameters. */
 struct layer_weights {
     float *values;  /* [parameters_size] */
     void *operands; /* operands_bytes */
 };
 
-/* Fills *weights with layer `layer`'s parameters, by global index: the same on any device; and makes the operands. */
+/* Fills *weights with layer `layer`'s parameters, by global index: the same on any device; and makes the
+ * operands. */
 void layer_parameters(
     struct device *device, const struct model *model, int layer, const struct layer_weights *weights);
 
@@ -65,28 +66,29 @@ void layer_forward(struct device *device, const struct model *model, const struc
 /* Backward in one piece. dx [n, h] from dout [n, h], and the parameters' gradients, which continue what is
    there where accumulate, else begin anew. dx may be dout. Uses work and *kept (work->kept, or a slot's), and
    saved as forward left it. */
-void layer_backward(struct device *device, const struct model *model, const struct layer_weights *weights, float *gradients,
-    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work,
-    const float *dout, float *dx, bool accumulate);
+void layer_backward(struct device *device, const struct model *model, const struct layer_weights *weights,
+    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, const float *dout, float *dx, bool accumulate);
 
 /* Backward in two halves: I, dx from kept->dout, which the caller has filled; and later W, the parameters'
    gradients. Together the calls of layer_backward, so the same bits; but gelu(u) is made once more for W.
    *kept is a slot's, and untouched from I to W, as is *saved; dx is not kept->dout. */
-void layer_backward_input(struct device *device, const struct model *model, const struct layer_weights *weights,
-    const struct layer_saved *saved, const struct layer_kept *kept, const struct layer_work *work, float *dx);
-void layer_backward_weight(struct device *device, const struct model *model, const struct layer_weights *weights,
-    float *gradients, const struct layer_saved *saved, const struct layer_kept *kept,
-    const struct layer_work *work, bool accumulate);
+void layer_backward_input(struct device *device, const struct model *model,
+    const struct layer_weights *weights, const struct layer_saved *saved, const struct layer_kept *kept,
+    const struct layer_work *work, float *dx);
+void layer_backward_weight(struct device *device, const struct model *model,
+    const struct layer_weights *weights, float *gradients, const struct layer_saved *saved,
+    const struct layer_kept *kept, const struct layer_work *work, bool accumulate);
 
 /* Inputs or targets (purpose) of one microbatch of one step, [n, h]. Inputs are a boundary tensor. */
 void boundary_random(
     struct device *device, const struct model *model, uint32_t purpose, int step, int microbatch, float *x);
 
-/* dout, the gradient of the last layer's output, a boundary tensor, and *loss continued (all [n, h] but the loss;
-   accumulate: not the step's first microbatch). *loss is a sum over all elements: times loss_scale it is the
-   step's loss. */
-void model_loss(struct device *device, const struct model *model, const float *out, const float *target, float *dout,
-    float *loss, bool accumulate);
+/* dout, the gradient of the last layer's output, a boundary tensor, and *loss continued (all [n, h] but the
+   loss; accumulate: not the step's first microbatch). *loss is a sum over all elements: times loss_scale it
+   is the step's loss. */
+void model_loss(struct device *device, const struct model *model, const float *out, const float *target,
+    float *dout, float *loss, bool accumulate);
 float loss_scale(const struct model *model);
 
 /* Floating-point operations of one layer for one microbatch, an FMA counted as two: products only. Forward: 2

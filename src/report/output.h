@@ -6,11 +6,11 @@
 
 /* What every file says about the run that made it: attributes of "/". Strings are the caller's. */
 struct facts {
-    const char *kind;     /* "run" or "reference" */
-    const char *run_id;   /* the same on all ranks of a run */
-    const char *identity; /* deck_identity: what the bits depend on */
+    const char *kind;       /* "run" or "reference" */
+    const char *run_id;     /* the same on all ranks of a run */
+    const char *identity;   /* deck_identity: what the bits depend on */
     const char *arithmetic; /* device.arithmetic: what they depend on beyond the deck; NULL: not known */
-    const char *deck;     /* effective deck, text */
+    const char *deck;       /* effective deck, text */
     const char *deck_sha256;
     const char *host, *device, *device_uuid, *cpus, *compiler, *libraries;
     int ranks, chunks_per_rank, rank, threads;

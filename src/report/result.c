@@ -54,9 +54,8 @@ static void set_facts(json_t *root, const struct facts *f)
     const struct {
         const char *name, *value;
     } member[] = { { "version", pipeleaf_version }, { "commit", pipeleaf_commit }, { "kind", f->kind },
-        { "run_id", f->run_id }, { "identity", f->identity },
-        { "arithmetic", f->arithmetic }, { "deck", f->deck },
-        { "deck_sha256", f->deck_sha256 }, { "host", f->host }, { "device", f->device },
+        { "run_id", f->run_id }, { "identity", f->identity }, { "arithmetic", f->arithmetic },
+        { "deck", f->deck }, { "deck_sha256", f->deck_sha256 }, { "host", f->host }, { "device", f->device },
         { "device_uuid", f->device_uuid }, { "cpus", f->cpus }, { "compiler", f->compiler },
         { "libraries", f->libraries } };
     for (size_t i = 0; i < sizeof member / sizeof member[0]; i++)

@@ -37,8 +37,8 @@ bool side_adopt(struct side *side, const struct facts *facts, const char *source
     const char *arithmetic = facts->arithmetic ? facts->arithmetic : "";
     if (!side->arithmetic[0]) snprintf(side->arithmetic, sizeof side->arithmetic, "%s", arithmetic);
     if (arithmetic[0] && strcmp(side->arithmetic, arithmetic))
-        side_problem(side, "files of different arithmetic: %s is of '%s', the others are of '%s'", source, arithmetic,
-            side->arithmetic);
+        side_problem(side, "files of different arithmetic: %s is of '%s', the others are of '%s'", source,
+            arithmetic, side->arithmetic);
     if (!side->deck && facts->deck) side->deck = copy_text(facts->deck);
     if (!side->rank_of_layer && facts->rank_of_layer && is_same_model(&side->model, &facts->model)) {
         const size_t layers = (size_t)side->model.layers;

@@ -250,8 +250,8 @@ static bool is_comparable(struct text *out, const struct side *run, const struct
         return false;
     }
     if (run->arithmetic[0] && reference->arithmetic[0] && strcmp(run->arithmetic, reference->arithmetic)) {
-        text_add(out, "files of different arithmetic: the run's is '%s', the reference's '%s'\n", run->arithmetic,
-            reference->arithmetic);
+        text_add(out, "files of different arithmetic: the run's is '%s', the reference's '%s'\n",
+            run->arithmetic, reference->arithmetic);
         return false;
     }
     const struct model *a = &run->model, *b = &reference->model;

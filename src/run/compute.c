@@ -132,8 +132,7 @@ static void weight_gradients_done(
     if (microbatch == model->microbatches - 1) observer_see_gradients(w->observer, layer, gradients);
 }
 
-static void forward(
-    struct worker *worker, int step, const struct operation *o, float *received, float *sent)
+static void forward(struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
@@ -169,8 +168,7 @@ static void forward(
     message_out(w, sent);
 }
 
-static void backward(
-    struct worker *worker, int step, const struct operation *o, float *received, float *sent)
+static void backward(struct worker *worker, int step, const struct operation *o, float *received, float *sent)
 {
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
@@ -310,8 +308,8 @@ static void close_worker(struct worker *worker)
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     observer_close(w->observer);
-    void *const memory[] = { w->weights, w->operands, w->gradients, w->slots, w->work_memory, w->out, w->target,
-        w->loss, w->unpacked };
+    void *const memory[] = { w->weights, w->operands, w->gradients, w->slots, w->work_memory, w->out,
+        w->target, w->loss, w->unpacked };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i]) device->release(device, memory[i]);
     free(w->layers);
@@ -328,12 +326,13 @@ static void use_layer_once(struct model_worker *w, float *boundary)
     const struct layer_weights weights = weights_of(w, layer);
     const struct layer_saved saved = saved_of(w, 0, 0);
     const struct layer_kept kept =
-        w->splits ? layer_kept_view(model, slot_of(w, 0) + (size_t)w->slot_layers * w->saved_size) : w->work.kept;
+        w->splits ? layer_kept_view(model, slot_of(w, 0) + (size_t)w->slot_layers * w->saved_size)
+                  : w->work.kept;
     boundary_random(device, model, RANDOM_INPUT, 0, 0, saved.x);
     layer_forward(device, model, &weights, &saved, &w->work, boundary);
     for (int accumulate = 0; accumulate < 2; accumulate++) {
-        layer_backward(device, model, &weights, gradients_of(w, layer), &saved, &kept, &w->work, boundary, boundary,
-            accumulate);
+        layer_backward(device, model, &weights, gradients_of(w, layer), &saved, &kept, &w->work, boundary,
+            boundary, accumulate);
         if (!w->splits) continue;
         device->copy(device, kept.dout, boundary, w->boundary * sizeof(float));
         layer_backward_input(device, model, &weights, &saved, &kept, &w->work, boundary);
@@ -342,8 +341,8 @@ static void use_layer_once(struct model_worker *w, float *boundary)
     }
 }
 
-/* An asynchronous device may stop all its work to load a kernel or to choose an algorithm for a shape: each is used
-   once before the first receive is posted. Nothing that a step reads is changed. */
+/* An asynchronous device may stop all its work to load a kernel or to choose an algorithm for a shape: each
+   is used once before the first receive is posted. Nothing that a step reads is changed. */
 static void use_everything_once(struct model_worker *w)
 {
     struct device *device = w->request.device;

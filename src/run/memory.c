@@ -59,12 +59,14 @@ struct memory_plan memory_plan_of(const struct model *model, const struct partit
     plan.slot_count = program->rank[rank].slots;
     plan.slot_bytes = memory_slot_elements(model, partition, program, rank) * sizeof(float);
     plan.slots = checked_product((size_t)plan.slot_count, plan.slot_bytes, "activation slots");
-    plan.work = (layer_work_size(model, memory_splits(program, rank)) +
-                    (has_last ? 2 * boundary_size(model) + 1 : 0) + (model->bf16 ? boundary_size(model) : 0)) *
-                sizeof(float);
+    plan.work =
+        (layer_work_size(model, memory_splits(program, rank)) +
+            (has_last ? 2 * boundary_size(model) + 1 : 0) + (model->bf16 ? boundary_size(model) : 0)) *
+        sizeof(float);
     plan.buffers = channels_bytes(program->channels, program->channel_count, rank, message_bytes(model));
     plan.digests = observer_device_bytes(memory_step_digests(model, layers, reporting));
-    plan.total = plan.weights + plan.operands + plan.gradients + plan.slots + plan.work + plan.buffers + plan.digests;
+    plan.total =
+        plan.weights + plan.operands + plan.gradients + plan.slots + plan.work + plan.buffers + plan.digests;
     return plan;
 }
 

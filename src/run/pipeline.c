@@ -92,8 +92,8 @@ void pipeline_close(struct pipeline *p)
         device->event_destroy(device, p->start[i]);
         device->event_destroy(device, p->end[i]);
     }
-    void *const host[] = { p->start, p->end, p->waited, p->name, p->actions, p->transfers, p->sent, p->received,
-        p->first_message, p->seen_sends, p->seen_receives };
+    void *const host[] = { p->start, p->end, p->waited, p->name, p->actions, p->transfers, p->sent,
+        p->received, p->first_message, p->seen_sends, p->seen_receives };
     for (size_t i = 0; i < sizeof host / sizeof *host; i++) free(host[i]);
     free(p);
 }
@@ -157,9 +157,9 @@ static void record_transfers(struct pipeline *p, int step)
     }
 }
 
-/* How long compute stood still before its `number`-th action of the step. A device that computes beside the host
-   waits by itself, from the end of the action before. Less than this is no wait, but the way from one kernel to
-   the next. */
+/* How long compute stood still before its `number`-th action of the step. A device that computes beside the
+   host waits by itself, from the end of the action before. Less than this is no wait, but the way from one
+   kernel to the next. */
 static const double gap = 5e-6;
 
 static double waited_before(const struct pipeline *p, int number)

@@ -28,8 +28,8 @@ size_t reference_memory(const struct model *model)
            operands_bytes(model) + observer_device_bytes(DIGESTS_AT_ONCE);
 }
 
-/* An asynchronous device chooses its algorithms at the first use of a shape: so that what the output says of them is
-   complete before the first step, both ways of beginning a gradient are used once. */
+/* An asynchronous device chooses its algorithms at the first use of a shape: so that what the output says of
+   them is complete before the first step, both ways of beginning a gradient are used once. */
 static void use_everything_once(struct reference *r)
 {
     struct device *device = r->request.device;

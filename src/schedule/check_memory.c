@@ -137,8 +137,8 @@ static bool check_receive(struct memory *memory)
     const struct operation *o = memory->operation;
     const struct checker *check = memory->check;
     const int in = input_channel(&check->wiring, o->compute, check->program->chunks);
-    if (in < 0 || check->program->channels[in].local ||
-        check->program->channels[in].to != memory->rank || !is_planned(check, o->compute)) {
+    if (in < 0 || check->program->channels[in].local || check->program->channels[in].to != memory->rank ||
+        !is_planned(check, o->compute)) {
         say_where(memory);
         text_add(check->error, "nothing is sent to this rank for that");
         return false;

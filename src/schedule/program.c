@@ -59,7 +59,8 @@ static void list_channels(struct program *program, bool self_channels)
         const bool local = a == b && !self_channels;
         channels[needed++] =
             (struct channel_plan){ .kind = CHANNEL_ACTIVATION, .from = a, .to = b, .local = local };
-        channels[needed++] = (struct channel_plan){ .kind = CHANNEL_GRADIENT, .from = b, .to = a, .local = local };
+        channels[needed++] =
+            (struct channel_plan){ .kind = CHANNEL_GRADIENT, .from = b, .to = a, .local = local };
     }
     qsort(channels, (size_t)needed, sizeof *channels, channel_order);
     for (int i = 0; i < needed; i++)
@@ -227,8 +228,8 @@ static void lower_rank(struct lowering *l, int r)
     if (fitted) rank->operations = fitted;
 }
 
-void program_make(struct program *program, const struct schedule *schedule, int send_buffers, int receive_buffers,
-    bool self_channels)
+void program_make(struct program *program, const struct schedule *schedule, int send_buffers,
+    int receive_buffers, bool self_channels)
 {
     assert(send_buffers >= 1 && receive_buffers >= 0);
     const size_t pairs = (size_t)schedule->chunks * (size_t)schedule->microbatches;
@@ -258,8 +259,7 @@ void program_make(struct program *program, const struct schedule *schedule, int 
     choose_buffers(&l, send_buffers, receive_buffers);
     for (int rank = 0; rank < program->ranks; rank++) lower_rank(&l, rank);
     for (int c = 0; c < program->channel_count; c++) {
-        if (program->channels[c].local)
-            program->channels[c].receive_buffers = l.routes[c].local.most;
+        if (program->channels[c].local) program->channels[c].receive_buffers = l.routes[c].local.most;
         free(l.routes[c].maker);
         free(l.routes[c].buffer);
         free(l.routes[c].local.used);

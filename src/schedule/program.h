@@ -6,9 +6,9 @@
 
 enum channel_kind { CHANNEL_ACTIVATION, CHANNEL_GRADIENT };
 
-/* A FIFO of messages of one kind from one rank to another, or to itself. Where it is local it is a hand-over on one
-   rank: the producer writes the buffer that the consumer reads, nothing is sent, and the buffers count as
-   receive_buffers (send_buffers is 0). */
+/* A FIFO of messages of one kind from one rank to another, or to itself. Where it is local it is a hand-over
+   on one rank: the producer writes the buffer that the consumer reads, nothing is sent, and the buffers count
+   as receive_buffers (send_buffers is 0). */
 struct channel_plan {
     enum channel_kind kind;
     int from, to;
@@ -56,11 +56,11 @@ struct program {
 /* Lowers a schedule. send_buffers, at least 1: how many a channel (2 hides a send behind the next compute).
    receive_buffers 0: per channel, as many as a run with equal chunk times and instant messages ever has in
    flight, and at least 2. A channel gets no more buffers than it has messages, and no fewer than its receiver
-   needs to take them in its own order. self_channels: what a rank hands to itself is sent and received like any
-   message; else it is local. Each compute must exist and be on the rank that holds its chunk;
-   whether all are there, in an order that runs, program_check says. Free with program_free. */
-void program_make(struct program *program, const struct schedule *schedule, int send_buffers, int receive_buffers,
-    bool self_channels);
+   needs to take them in its own order. self_channels: what a rank hands to itself is sent and received like
+   any message; else it is local. Each compute must exist and be on the rank that holds its chunk; whether all
+   are there, in an order that runs, program_check says. Free with program_free. */
+void program_make(struct program *program, const struct schedule *schedule, int send_buffers,
+    int receive_buffers, bool self_channels);
 void program_free(struct program *program);
 
 /* Proves of the program, before it runs: each (chunk, microbatch) has its F and its B, or its F, I and W,

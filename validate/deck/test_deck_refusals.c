@@ -48,7 +48,8 @@ static const struct refusal text_refusals[] = {
     { "&model layers=2*8 /", "1:15: model.layers=2*8: must be an integer from 1 to 65536, such as 8" },
     { "&model layers=0 /", "1:15: model.layers=0: must be an integer from 1 to 65536; nearest 1" },
     { "&model layers=-1 /", "1:15: model.layers=-1: must be an integer from 1 to 65536; nearest 1" },
-    { "&pipeline channel_ctas=0 /", "1:24: pipeline.channel_ctas=0: must be an integer from 1 to 64; nearest 1" },
+    { "&pipeline channel_ctas=0 /",
+        "1:24: pipeline.channel_ctas=0: must be an integer from 1 to 64; nearest 1" },
     { "&model layers=65537 /",
         "1:15: model.layers=65537: must be an integer from 1 to 65536; nearest 65536" },
     { "&model layers=99999999999999999999 /",
@@ -223,9 +224,9 @@ static const struct refusal joint_refusals[] = {
     { "&arithmetic precision='bf16' mode='vendor' /\n&run device='host' /",
         "arithmetic.mode='vendor' with precision='bf16' must have run.device='cuda', not 'host'; nearest "
         "arithmetic.mode='portable' with arithmetic.precision='fp32'" },
-    { "&run share_device=t /",
-        "run.share_device=.true. is for NCCL: run.device='cuda' with run.transport='nccl' or 'auto', not 'auto' with "
-        "'auto'; nearest run.share_device=.false." },
+    { "&run share_device=t /", "run.share_device=.true. is for NCCL: run.device='cuda' with "
+                               "run.transport='nccl' or 'auto', not 'auto' with "
+                               "'auto'; nearest run.share_device=.false." },
     { "&run transport='nccl' /",
         "run.transport='nccl' must have run.device='cuda', not 'auto'; nearest run.transport='auto'" },
     { "&model sequence=1048576 /\n&batch microbatch_size=65536 /",

@@ -22,7 +22,8 @@ static struct device *open_device(const struct test_case *test)
 {
     const struct model *m = &test->model;
     const char *instead = getenv("PIPELEAF_TEST_DEVICE");
-    const struct device_request request = { .kind = instead && !strcmp(test->device, "host") ? instead : test->device,
+    const struct device_request request = { .kind = instead && !strcmp(test->device, "host") ? instead
+                                                                                             : test->device,
         .threads = test->threads,
         .grain = 1,
         .microbatch_size = m->microbatch_size,

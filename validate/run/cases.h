@@ -10,7 +10,8 @@ struct test_case {
     const char *schedule;
     int chunks_per_rank, group;
     bool overlap, self_channels;
-    const char *device; /* "host": or what PIPELEAF_TEST_DEVICE says, so that the same tests are those of a GPU */
+    const char
+        *device; /* "host": or what PIPELEAF_TEST_DEVICE says, so that the same tests are those of a GPU */
     int threads, steps;
     struct injection injection;
     void (*before_step)(int step); /* NULL, or called before each step, and after the last one */

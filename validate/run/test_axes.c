@@ -1,5 +1,6 @@
-/* Every other axis varied alone: overlap, hand-overs sent like messages, threads, instruction set, the plain definition, messages below and
-   above the eager limit, the split of the same sequences into microbatches; and that a fault does show. */
+/* Every other axis varied alone: overlap, hand-overs sent like messages, threads, instruction set, the plain
+   definition, messages below and above the eager limit, the split of the same sequences into microbatches;
+   and that a fault does show. */
 #include "cases.h"
 #include "check.h"
 #include <stdlib.h>

@@ -67,7 +67,8 @@ static void bench_open(struct bench *b, const char *kind)
 static void bench_close(struct bench *b)
 {
     struct device *d = b->device;
-    float *const memory[] = { b->weights.values, b->gradients, b->dout, b->dx, b->work_memory, b->whole_memory };
+    float *const memory[] = { b->weights.values, b->gradients, b->dout, b->dx, b->work_memory,
+        b->whole_memory };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) d->release(d, memory[i]);
     for (int m = 0; m < MICROBATCHES; m++) {
         d->release(d, b->saved_memory[m]);

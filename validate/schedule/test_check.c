@@ -322,7 +322,8 @@ static void channels(void)
 
     p = sound_program("1f1b", 2, 1, 4);
     p.channels[0].local = true;
-    refused("a local channel between two ranks", &p, "channel 0, activations 0 -> 1: is local, and between two ranks");
+    refused("a local channel between two ranks", &p,
+        "channel 0, activations 0 -> 1: is local, and between two ranks");
 
     p = sound_program("1f1b", 2, 1, 4);
     p.channels[0].to = 0;

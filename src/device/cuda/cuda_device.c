@@ -100,7 +100,8 @@ static bool leaves_sms(const struct device_request *request, const struct gpu *g
 {
     if (!request->vendor || request->reserved_sms < gpu->sms) return true;
     text_add(error,
-        "mode 'vendor': %d SMs left to messages (4 * pipeline.channel_ctas) are all of GPU %d (%s), which has %d: must be "
+        "mode 'vendor': %d SMs left to messages (4 * pipeline.channel_ctas) are all of GPU %d (%s), which "
+        "has %d: must be "
         "at most %d; nearest pipeline.channel_ctas=%d",
         request->reserved_sms, gpu->ordinal, gpu->name, gpu->sms, gpu->sms - 1, (gpu->sms - 1) / 4);
     return false;
@@ -139,7 +140,8 @@ bool cuda_device_open(const struct device_request *request, struct device **devi
     if (!gpu_find(request->local_rank, &gpu, error)) return false;
     const size_t rows = row_bytes(request), partial = CUDA_DIGEST_PARTS * sizeof(struct digest);
     const size_t vendor = request->vendor ? vendor_scratch(request) : 0;
-    if (!leaves_sms(request, &gpu, error) || !has_room(request, &gpu, rows + partial + vendor, error)) return false;
+    if (!leaves_sms(request, &gpu, error) || !has_room(request, &gpu, rows + partial + vendor, error))
+        return false;
 
     struct opened *self = allocate(1, sizeof *self);
     struct device *d = &self->cuda.device;

@@ -1,5 +1,5 @@
-/* What channel/nccl.c and the files of this folder know of an open CUDA device. Its compute stream is the only one
-   that kernels run on. */
+/* What channel/nccl.c and the files of this folder know of an open CUDA device. Its compute stream is the
+   only one that kernels run on. */
 #pragma once
 #include "device/device.h"
 #include <cuda_runtime_api.h>
@@ -37,7 +37,8 @@ struct cuda_device *cuda_of(struct device *device);
 /* Records the event at the end of another stream's work. */
 void cuda_record_on(struct event *event, cudaStream_t stream);
 
-/* vendor.c: cublasLt. Opened by the device in mode 'vendor'; writes device.arithmetic and adds to device.scratch. */
+/* vendor.c: cublasLt. Opened by the device in mode 'vendor'; writes device.arithmetic and adds to
+ * device.scratch. */
 struct vendor *vendor_open(struct cuda_device *device);
 void vendor_close(struct vendor *vendor);
 void vendor_describe(const struct vendor *vendor, struct text *lines);

@@ -1,5 +1,6 @@
 /* The launches of the CUDA kernels, as C calls them. Each enqueues on `stream` and returns; none allocates or
-   waits. A launch that fails fails the job, with the name of the kernel. Shapes and results are those of device.h. */
+   waits. A launch that fails fails the job, with the name of the kernel. Shapes and results are those of
+   device.h. */
 #pragma once
 #include "device/device.h"
 #include <cuda_runtime_api.h>
@@ -54,20 +55,20 @@ enum { CUDA_DIGEST_PARTS = 1024 };
 void cuda_digest(cudaStream_t stream, size_t count, const float *x, uint64_t first_index,
     struct digest *partial, struct digest *result);
 
-/* peak.cu: independent FMAs in registers, 2 * `fmas` FLOPs a thread; sink [1] keeps them from being left out. The
-   number of threads launched. */
+/* peak.cu: independent FMAs in registers, 2 * `fmas` FLOPs a thread; sink [1] keeps them from being left out.
+   The number of threads launched. */
 size_t cuda_fma_loop(cudaStream_t stream, int sms, int fmas, float *sink);
 
-/* vendor_rows.cu: what stands between the products of vendor attention (vendor_attention.c). `heads` blocks of
-   scores [queries, keys], row stride `keys`, of query rows first .. first + queries - 1 against keys 0 .. keys - 1;
-   half: P and dS are written as bf16 (uint16_t), else fp32. What lies above the diagonal becomes 0. maximum, inverse
-   and row_dot: [heads, sequence]. */
-void cuda_softmax_rows(cudaStream_t stream, size_t heads, size_t sequence, size_t first, size_t queries, size_t keys,
-    float scale, const float *scores, void *p, bool half, float *maximum, float *inverse);
+/* vendor_rows.cu: what stands between the products of vendor attention (vendor_attention.c). `heads` blocks
+   of scores [queries, keys], row stride `keys`, of query rows first .. first + queries - 1 against keys 0 ..
+   keys - 1; half: P and dS are written as bf16 (uint16_t), else fp32. What lies above the diagonal becomes 0.
+   maximum, inverse and row_dot: [heads, sequence]. */
+void cuda_softmax_rows(cudaStream_t stream, size_t heads, size_t sequence, size_t first, size_t queries,
+    size_t keys, float scale, const float *scores, void *p, bool half, float *maximum, float *inverse);
 /* P again from the saved maximum and inverse, and dS = P (dP - D) * scale. */
-void cuda_softmax_rows_backward(cudaStream_t stream, size_t heads, size_t sequence, size_t first, size_t queries,
-    size_t keys, float scale, const float *scores, const float *dp, const float *maximum, const float *inverse,
-    const float *row_dot, void *p, void *ds, bool half);
+void cuda_softmax_rows_backward(cudaStream_t stream, size_t heads, size_t sequence, size_t first,
+    size_t queries, size_t keys, float scale, const float *scores, const float *dp, const float *maximum,
+    const float *inverse, const float *row_dot, void *p, void *ds, bool half);
 /* D of every row: over the columns of each head of out and dout [batch * sequence, hidden]. */
 void cuda_row_dot(cudaStream_t stream, const struct attention *attention);
 

@@ -1,5 +1,6 @@
-/* How a kernel is launched, and how it gets dynamic shared memory: the two places where CUDA C++ is not C++. In a
-   build without nvcc (validate/double, which runs the kernels on the CPU) both have other definitions. */
+/* How a kernel is launched, and how it gets dynamic shared memory: the two places where CUDA C++ is not C++.
+   In a build without nvcc (validate/double, which runs the kernels on the CPU) both have other definitions.
+ */
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The tests of label `double` in a build under a sanitizer: sanitized.sh SOURCE BUILD address|thread GENERATOR [cmake argument...]
+# There every stream and every GPU thread is a thread to ThreadSanitizer: a missing barrier or event wait is a report.
+set -euo pipefail
+source=$1 build=$2 sanitizer=$3 generator=$4
+shift 4
+mkdir -p "$build"
+cmake -S "$source" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DPIPELEAF_SANITIZE=$sanitizer" "$@" >"$build/configure.log" 2>&1 || {
+    cat "$build/configure.log"
+    exit 1
+}
+cmake --build "$build" --target double_tests --parallel "$(nproc)" >"$build/build.log" 2>&1 || {
+    grep -E 'error|warning|undefined' "$build/build.log" | head -n 40
+    exit 1
+}
+ctest --test-dir "$build" --label-regex '^double$' --output-on-failure --parallel "$(nproc)"
