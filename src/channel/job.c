@@ -126,6 +126,7 @@ void job_start(struct job *job, int *argc, char ***argv)
     *job = (struct job){ .communicator = MPI_COMM_NULL };
     int level = MPI_THREAD_SINGLE;
     MPI_CALL(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level));
+    job->started = seconds_now();
     MPI_CALL(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_CALL(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     fail_hook(job_abort);

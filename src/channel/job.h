@@ -13,6 +13,7 @@ struct job {
     int host_rank, host_ranks; /* among the ranks of this host (MPI_COMM_TYPE_SHARED) */
     char host[128];            /* MPI_Get_processor_name */
     char library[160];         /* first line of MPI_Get_library_version, and the MPI standard's version */
+    double started;            /* seconds_now() when MPI_Init_thread returned */
     MPI_Comm communicator;     /* a duplicate of MPI_COMM_WORLD for the collective operations below */
 };
 

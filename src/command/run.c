@@ -253,6 +253,7 @@ static void run_steps(struct run *run)
     const int warmup = (int)run->deck.run.warmup_steps;
     for (int step = 1; step < run->steps; step++) {
         job_barrier(&run->job);
+        if (step == 1) run->first_step_at = seconds_now();
         run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
     }
     const struct sink sink = { sink_tensor, run };

@@ -113,6 +113,7 @@ static void work_out_figures(struct run *run)
     f->peak = job_sum(&run->job, run->peak);
     f->held = job_max(&run->job, (double)run->held);
     f->planned = job_max(&run->job, (double)run->planned.total);
+    f->startup = job_max(&run->job, run->first_step_at - run->job.started);
     if (run->job.rank != 0) return;
     const size_t timed = (size_t)run->deck.run.steps;
     double *sorted = allocate(timed, sizeof *sorted);
@@ -234,5 +235,6 @@ void print_figures(struct run *run)
         listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n", share,
             f->share_of_peak, f->peak);
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
+    listing_print(out, "%-28s %.6f s, from MPI_Init to the first step\n", "start-up", f->startup);
     print_planned(run);
 }

@@ -121,6 +121,7 @@ void write_result(struct run *run, enum verdict verdict, int code)
         { "planned_bytes_largest_rank", f->planned },
         { "held_bytes_largest_rank", f->held },
         { "recorded_step_seconds", run->recorded_seconds },
+        { "startup_seconds", f->startup },
         { "rehearsal_messages_right", run->rehearses ? run->right_messages : NAN },
         { "rehearsal_messages_planned", run->rehearses ? run->planned_messages : NAN },
     };

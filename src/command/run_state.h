@@ -14,6 +14,7 @@ struct figures {
     double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included */
     double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks */
     double planned, held;                     /* device bytes of the largest rank */
+    double startup; /* from MPI_Init to the first step; seconds */
 };
 
 /* Where a rank is and what it has there: known of all ranks on all ranks. */
@@ -58,6 +59,7 @@ struct run {
     struct pipeline *pipeline;
     struct output *output;
     struct step_record *records; /* [steps] of this rank */
+    double first_step_at; /* when it began */
     double recorded_seconds;
     size_t held;
     double clock_before, clock_before_at, clock_after, clock_after_at;

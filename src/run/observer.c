@@ -13,7 +13,8 @@ struct observer {
     size_t count, expected;
     int step;
     const struct sink *sink;
-    float *staging; /* the largest tensor, host memory; only where something is written */
+    float *staging; /* the largest tensor, host memory; only where something is written and the device's memory is
+                       not the host's */
 };
 
 size_t observer_device_bytes(size_t capacity)
@@ -31,7 +32,8 @@ struct observer *observer_create(struct device *device, const struct model *mode
     o->on_device = device->allocate(device, observer_device_bytes(capacity));
     o->fetched = allocate(capacity, sizeof *o->fetched);
     o->table = allocate(expected, sizeof *o->table);
-    if (reporting->activations != DATA_NONE || reporting->gradients || reporting->parameters) {
+    const bool writes = reporting->activations != DATA_NONE || reporting->gradients || reporting->parameters;
+    if (writes && !device->is_host) {
         size_t largest = boundary_size(model);
         for (int p = 0; p < PARAMETERS; p++) {
             const struct extent extent = parameter_extent(model, (enum parameter)p);
@@ -96,8 +98,8 @@ void observer_see(struct observer *o, struct tensor tensor, const float *data, b
         add_line(o, tensor);
     }
     if (o->sink && is_written(o, tensor.class, boundary)) {
-        o->device->download(o->device, o->staging, data, elements * sizeof(float));
-        o->sink->tensor(o->sink->context, tensor, o->staging);
+        if (o->staging) o->device->download(o->device, o->staging, data, elements * sizeof(float));
+        o->sink->tensor(o->sink->context, tensor, o->staging ? o->staging : data);
     }
 }
 

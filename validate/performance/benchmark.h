@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 7, MOST_RESULTS = 128 };
+enum { ROUNDS = 7, MOST_RESULTS = 512 };
 
 /* One line of the table; rates in FLOP/s. */
 struct result {
     char what[64];
     char variant[16];
     int threads;
-    double rate, slowest, fastest, peak,
-        share; /* medians; slowest and fastest round; share is the median of shares */
+    double rate, slowest, fastest, peak;       /* medians; slowest and fastest round */
+    double share, least_share, greatest_share; /* of the peak of the same round: median, least, greatest */
 };
 
 struct results {
@@ -59,6 +59,7 @@ static inline void measure(struct results *results, struct device *device, const
     line->threads = device->threads;
     line->rate = median(rate), line->slowest = rate[0], line->fastest = rate[ROUNDS - 1];
     line->peak = median(peak), line->share = median(share);
+    line->least_share = share[0], line->greatest_share = share[ROUNDS - 1];
     printf("%-34s %-8s %7d %9.1f %6.1f-%-6.1f %8.1f %6.3f\n", line->what, line->variant, line->threads,
         line->rate / 1e9, line->slowest / 1e9, line->fastest / 1e9, line->peak / 1e9, line->share);
     fflush(stdout);
@@ -84,9 +85,10 @@ static inline void write_results(const struct results *results, const char *benc
         text_add(&text,
             "%s\n    {\"what\": \"%s\", \"variant\": \"%s\", \"threads\": %d, \"flops_per_second\": %.6e, "
             "\"slowest\": %.6e, "
-            "\"fastest\": %.6e, \"peak\": %.6e, \"share_of_peak\": %.4f}",
-            i ? "," : "", r->what, r->variant, r->threads, r->rate, r->slowest, r->fastest, r->peak,
-            r->share);
+            "\"fastest\": %.6e, \"peak\": %.6e, \"share_of_peak\": %.4f, \"least_share\": %.4f, "
+            "\"greatest_share\": %.4f}",
+            i ? "," : "", r->what, r->variant, r->threads, r->rate, r->slowest, r->fastest, r->peak, r->share,
+            r->least_share, r->greatest_share);
     }
     text_add(&text, "\n  ]\n}\n");
     write_whole_file(path, text.data, text.length);
