@@ -63,7 +63,7 @@ order_of_streams_does_not_show() {
 vendor_mode_agrees_with_its_own_reference() {
     local precision
     for precision in fp32 tf32 bf16; do
-        local words=("${digests[@]}" run.steps=1 run.device=cuda arithmetic.mode=vendor arithmetic.precision="$precision" output.directory="$work/$precision")
+        local words=("${mini[@]}" run.device=cuda arithmetic.mode=vendor arithmetic.precision="$precision" output.directory="$work/$precision")
         single reference input/tiny.nml verify.steps=all "${words[@]}"
         check "$precision: the reference is done" exits 0
         check "$precision: the listing names the algorithms" says "split-k"
@@ -77,7 +77,7 @@ vendor_mode_agrees_with_its_own_reference() {
     done
     check "fp32 and bf16 have other gradients" test "$(grep -c . "$work/fp32.digest")" = "$(grep -c . "$work/bf16.digest")" -a \
         "$(grep gradients/mlp.up.weight "$work/fp32.digest" | md5sum)" != "$(grep gradients/mlp.up.weight "$work/bf16.digest" | md5sum)"
-    launch 1 run input/tiny.nml pipeline.ranks=1 "${digests[@]}" run.steps=1 run.device=cuda arithmetic.mode=vendor output.directory="$work/other" pipeline.channel_ctas=1 verify.against="$work/fp32.digest"
+    launch 1 run input/tiny.nml pipeline.ranks=1 "${mini[@]}" run.device=cuda arithmetic.mode=vendor output.directory="$work/other" pipeline.channel_ctas=1 verify.against="$work/fp32.digest"
     check "other SMs left free: no verdict, for the bits may differ" test "$code" != 0
     check "which is said" says "different"
 }
