@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct mpi *mpi_of(const struct channels *channels)
 {
@@ -128,7 +129,8 @@ static bool has_cores_to_spare(const struct job *job, const struct device *devic
 {
     cpu_set_t mask;
     if (sched_getaffinity(0, sizeof mask, &mask)) return false;
-    return CPU_COUNT(&mask) >= job->host_ranks * device->threads;
+    const bool own = CPU_COUNT(&mask) < sysconf(_SC_NPROCESSORS_ONLN);
+    return CPU_COUNT(&mask) >= (own ? 1 : job->host_ranks) * device->threads;
 }
 
 static bool mpi_fits(const struct channels_request *request)
