@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a user sees: the commands, their exit codes, last lines, files. One statement a function; `commands.sh NAME` checks one.
 # Environment: PIPELEAF_LAUNCH ("mpiexec -n"), PIPELEAF (the folder of the programs), PIPELEAF_SOURCE (the source tree),
-# PIPELEAF_WRONG_MESSAGE (the library wrong_message).
+# PIPELEAF_WRONG_MESSAGE and PIPELEAF_COUNT_ALLOCATIONS (the libraries of those names).
 set -uo pipefail
 
 # shellcheck source=validate/said.sh
@@ -212,6 +212,29 @@ a_rehearsal_keeps_its_times() {
     check "and arrive" says "REHEARSAL: 8 of 8 messages right"
     single reference input/tiny.nml run.device=rehearsal output.directory="$work/rehearsal"
     check "a reference is no rehearsal" errors_with "computes nothing"
+}
+
+steps_allocate_nothing() {
+    if ldd "$PIPELEAF/pipeleaf" | grep -qE 'lib[at]san'; then echo "the sanitizer's allocator comes first"; exit 77; fi
+    local steps=20 words rank
+    for words in "run.threads=1" "run.threads=2" "pipeline.overlap=.false." "pipeline.schedule=1f1b pipeline.chunks_per_rank=1"; do
+        rm -f "$work"/allocations.*
+        # shellcheck disable=SC2086
+        $PIPELEAF_LAUNCH 2 env LD_PRELOAD="$PIPELEAF_COUNT_ALLOCATIONS" PIPELEAF_ALLOCATIONS="$work/allocations" \
+            "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=2 run.steps=$steps verify.against=none output.directory="$work/out" \
+            $words >"$work/output" 2>&1
+        code=$?
+        check "$words: a run under the counter is done" exits 0
+        for rank in 0 1; do
+            cp "$work/allocations.$rank" "$work/output"
+            check "$words: rank $rank's counter saw set-up allocate" grep -q '^program main .*/pipeleaf ' "$work/output"
+            check "$words: and had room for all" says "unnoted 0"
+            # shellcheck disable=SC2016 # awk's own dollars
+            check "$words: the program allocates nothing from its first step to its last" \
+                awk -v steps=$steps '$1 == "stretch" { exit !($2 >= steps) }' "$work/output"
+            grep -E '^(mpi|openmp)' "$work/output" | sed "s/^/    $words, rank $rank, $steps steps: /"
+        done
+    done
 }
 
 a_wrong_message_is_found() {
