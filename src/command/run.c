@@ -114,7 +114,7 @@ static void open_device(struct run *run)
     agree(run, good, &error);
     run->device->check_arithmetic(run->device);
     compare_places(run);
-    measure_rates(run);
+    if (!run->device->is_host) measure_rates(run); /* while its memory is free */
 }
 
 /* The program's computes over and over, one step after the other: the n-th from 0. There is one at least. */
@@ -312,6 +312,7 @@ int command_run(int count, char **word)
 
     /* -- what came out -- */
     check_trace(&run);
+    if (run.device->is_host) measure_rates(&run); /* where the first step need not wait for it */
     gather_run(&run);
     write_rank_file(&run);
     print_figures(&run);

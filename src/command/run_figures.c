@@ -234,6 +234,12 @@ void print_figures(struct run *run)
     else
         listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n", share,
             f->share_of_peak, f->peak);
+    for (int r = 0; r < run->job.size; r++) {
+        const struct place *place = &run->places[r];
+        if (isnan(place->copy_rate) || isnan(place->peak)) continue;
+        listing_print(out, "rank %-6d %s: %.3E FLOP/s, copies at %.3E bytes/s\n", r, place->uuid, place->peak,
+            place->copy_rate);
+    }
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
     listing_print(out, "%-28s %.6f s, from MPI_Init to the first step\n", "start-up", f->startup);
     print_planned(run);

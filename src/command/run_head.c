@@ -115,13 +115,7 @@ static void print_gpus(struct run *run)
         if (!place->uuid[0]) continue;
         struct text cpus = { 0 };
         cpu_set_text(&place->cpus, &cpus);
-        listing_print(out, "%6d %s at %s; CPUs %s", r, place->uuid, place->where, cpus.data);
-        if (isnan(place->peak))
-            listing_print(out, "\n");
-        else
-            listing_print(out, "; %s at %.3E FLOP/s, copies at %.3E bytes/s\n",
-                strcmp(run->deck.arithmetic.mode, "vendor") == 0 ? "cuBLAS" : "FMA", place->peak,
-                place->copy_rate);
+        listing_print(out, "%6d %s at %s; CPUs %s\n", r, place->uuid, place->where, cpus.data);
         text_free(&cpus);
     }
     if (run->shared_gpu)

@@ -14,7 +14,7 @@ struct figures {
     double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included */
     double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks */
     double planned, held;                     /* device bytes of the largest rank */
-    double startup; /* from MPI_Init to the first step; seconds */
+    double startup;                           /* from MPI_Init to the first step; seconds */
 };
 
 /* Where a rank is and what it has there: known of all ranks on all ranks. */
@@ -59,7 +59,7 @@ struct run {
     struct pipeline *pipeline;
     struct output *output;
     struct step_record *records; /* [steps] of this rank */
-    double first_step_at; /* when it began */
+    double first_step_at;        /* when it began */
     double recorded_seconds;
     size_t held;
     double clock_before, clock_before_at, clock_after, clock_after_at;
@@ -84,7 +84,8 @@ struct run {
 void share_processors(struct run *run);
 /* With the devices open: which each rank has, and whether CPUs or GPUs are too few. */
 void compare_places(struct run *run);
-/* Measures what this rank's device can do, by one rank a host at a time, where CPUs are not too few. */
+/* Measures what this rank's device can do, by one rank a host at a time, where CPUs are not too few. All
+ * ranks call it, after compare_places. */
 void measure_rates(struct run *run);
 /* Removes what an earlier run left, and lists at once, as NOT PERFORMED, what this one will write: so that
    even if it dies the next run knows what to remove. */

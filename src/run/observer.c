@@ -13,8 +13,8 @@ struct observer {
     size_t count, expected;
     int step;
     const struct sink *sink;
-    float *staging; /* the largest tensor, host memory; only where something is written and the device's memory is
-                       not the host's */
+    float *staging; /* the largest tensor, host memory; only where something is written and the device's
+                       memory is not the host's */
 };
 
 size_t observer_device_bytes(size_t capacity)
