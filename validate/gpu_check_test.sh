@@ -204,7 +204,8 @@ packed() { # build folder
         echo "false: the build can be packed"
         exit 1
     fi
-    check "without CUDA's libraries it is small" grep -qE ': [1-9]?[0-9] MiB' "$work/printed"
+    check "it says how large it is" grep -qE ': [0-9]+ MiB' "$work/printed"
+    check "what it takes along beside the programs is small" test "$(du -sm "$work/packed/lib" | cut -f1)" -le 60
     rehearse 480
     ends "a build packed and rehearsed" "NOT PERFORMED" 3
     check "no step fails" says_not '^FAIL'
