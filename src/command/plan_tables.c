@@ -45,9 +45,10 @@ void plan_print_memory(struct listing *out, const struct plan *plan)
         struct text layers = { 0 };
         show_layers(plan->partition, plan->program, rank, &layers);
         listing_print(out, "%6d %12s %12s %5d %12s %12s %12s  %s\n", rank,
-            bytes_text((double)m.weights, b[0]), bytes_text((double)m.gradients, b[1]), m.slot_count,
-            bytes_text((double)m.slots, b[2]), bytes_text((double)(m.buffers + m.work + m.digests), b[3]),
-            bytes_text((double)m.total, b[4]), layers.data ? layers.data : "none");
+            bytes_text((double)(m.weights + m.operands), b[0]), bytes_text((double)m.gradients, b[1]),
+            m.slot_count, bytes_text((double)m.slots, b[2]),
+            bytes_text((double)(m.buffers + m.work + m.digests), b[3]), bytes_text((double)m.total, b[4]),
+            layers.data ? layers.data : "none");
         all += (double)m.total;
         if ((double)m.total > most) {
             most = (double)m.total;
@@ -55,8 +56,9 @@ void plan_print_memory(struct listing *out, const struct plan *plan)
         }
         text_free(&layers);
     }
-    listing_print(out, "most: %s on rank %d; buffers: channels, scratch and digests; fp32 throughout\n",
-        bytes_text(most, b[0]), most_rank);
+    listing_print(out, "most: %s on rank %d; buffers: channels, scratch and digests; %s\n",
+        bytes_text(most, b[0]), most_rank,
+        plan->model->bf16 ? "fp32, and bf16 copies of the weights" : "fp32 throughout");
     print_fit(out, plan, all, most);
 }
 
