@@ -79,7 +79,11 @@ vendor_mode_agrees_with_its_own_reference() {
         "$(grep gradients/mlp.up.weight "$work/fp32.digest" | md5sum)" != "$(grep gradients/mlp.up.weight "$work/bf16.digest" | md5sum)"
     launch 1 run input/tiny.nml pipeline.ranks=1 "${mini[@]}" run.device=cuda arithmetic.mode=vendor output.directory="$work/other" pipeline.channel_ctas=1 verify.against="$work/fp32.digest"
     check "other SMs left free: no verdict, for the bits may differ" test "$code" != 0
-    check "which is said" says "different"
+    check "which is said" says "different computations"
+    sed 's/^# arithmetic vendor/& of another machine/' "$work/fp32.digest" >"$work/elsewhere.digest"
+    launch 1 run input/tiny.nml pipeline.ranks=1 "${mini[@]}" run.device=cuda arithmetic.mode=vendor output.directory="$work/other" verify.against="$work/elsewhere.digest"
+    check "a reference of another GPU or library: no verdict" test "$code" != 0
+    check "which is said, too" says "different arithmetic"
 }
 
 a_flipped_bit_is_found() {
