@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-
 static struct nccl *nccl_of(const struct channels *channels)
 {
     return channels->state;

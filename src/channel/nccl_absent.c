@@ -1,7 +1,6 @@
 /* In the place of nccl.c, in an executable that is linked without it. */
 #include "channel/transport.h"
 
-
 static bool fits(const struct channels_request *request)
 {
     (void)request;
