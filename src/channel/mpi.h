@@ -1,6 +1,8 @@
-/* The transport over MPI, between its two threads. The compute thread (mpi.c) hands transfers over through a
-   ring; the communication thread (mpi_thread.c) makes all MPI calls for messages: without it, a large message
-   does not move while the rank computes. Nobody else's header. */
+/* The transport over MPI, between its two threads. The compute thread (mpi.c) puts transfers into a ring,
+   from which they are started, and moved, by whoever polls (mpi_progress.c): the compute thread when it posts
+   and while it waits, so that no message waits for a thread to wake up; the communication thread while the
+   rank computes, for without it a large message would not move. With overlap off there is no communication
+   thread. Nobody else's header. */
 #pragma once
 #include "channel/call.h"
 #include "channel/transport.h"
@@ -20,7 +22,7 @@ struct spot {
     struct event *event;  /* the compute stream's work that must be done before the transfer starts */
     struct event *staged; /* the end of the copy between memory and pinned */
     bool in_flight;       /* guarded by mpi.mutex: posted, and the host must still wait for it */
-    /* The communication thread's own. */
+    /* Theirs who poll. */
     double posted;
     bool is_copying; /* the message has come, its copy to the device has not ended */
 };
@@ -37,16 +39,17 @@ struct mpi {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t work; /* something for the communication thread */
-    pthread_cond_t done; /* something completed */
+    pthread_cond_t done; /* the communication thread has polled, and the compute thread waits */
     /* Guarded by the mutex. */
     struct spot **ring; /* [spot_count]: a spot is in it once at most */
     int ring_first, ring_length;
-    int incomplete; /* posted and not yet in the records */
-    bool is_waiting, closing;
-    double waiting_since;
+    int incomplete;  /* posted and not yet in the records */
+    bool is_waiting; /* the compute thread, which then polls */
+    bool is_polling; /* some thread: what follows the mutex's is its own for so long */
+    bool is_dozing;  /* the communication thread, for nothing is under way */
+    bool closing;
 
-    /* The communication thread's own: what MPI works on, and what is copied to the device, each in the order
-       of starting. */
+    /* Theirs who poll: what MPI works on, and what is copied to the device, each in the order of starting. */
     MPI_Request *requests; /* [spot_count] */
     struct spot **active, **copying, **ready;
     int active_count, copying_count;
@@ -54,6 +57,10 @@ struct mpi {
     MPI_Status *statuses;
 };
 
-/* Starts the communication thread; stops it, when nothing is incomplete. */
+/* With the mutex held (let go for a while) and nobody polling: starts what is ready and hands back what is
+   complete; how much that was. */
+int mpi_poll(struct mpi *mpi);
+/* Makes the mutex and the conditions and, with overlap, the communication thread; ends them, when nothing is
+   incomplete. */
 void mpi_thread_start(struct mpi *mpi);
 void mpi_thread_stop(struct mpi *mpi);

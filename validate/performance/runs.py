@@ -11,6 +11,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+# Open MPI (4.x, 5.x) binds a few ranks to a core each: a rank with two threads then has one CPU. own_core.py binds instead.
+for binding in ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"):
+    os.environ.setdefault(binding, "none")
+
 
 def command_line(documentation, rounds=5):
     """The parser of `benchmark_X.py BUILD SOURCE LAUNCH [--rounds N] [--json FILE]`, to which a benchmark adds its own."""

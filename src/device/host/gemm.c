@@ -9,12 +9,12 @@
 #include <omp.h>
 
 /* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes BLOCK_STEPS of k at a time. Its rows of A are
-   packed by all threads together and stay in a second cache of 1 to 2 MiB; a panel of B (TILE_COLUMNS wide)
-   is packed by the thread that needs it, just before, and stays with a tile's rows of A in a first cache of
-   48 KiB. */
+   packed by all threads together and stay in a second cache of 1 to 2 MiB (where registers are short: 768
+   KiB); a panel of B (TILE_COLUMNS wide) is packed by the thread that needs it, just before, and stays with a
+   tile's rows of A in a first cache of 48 KiB (32 KiB). */
 enum {
-    BLOCK_STEPS = 160,
-    BLOCK_ROWS = 1104,
+    BLOCK_STEPS = TILE_COLUMNS > 32 ? 160 : 256,
+    BLOCK_ROWS = TILE_COLUMNS > 32 ? 1104 : 552,
     BLOCK_COLUMNS = 2112,
     LEFT_SIZE = BLOCK_ROWS * BLOCK_STEPS,
     RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,

@@ -44,7 +44,8 @@ typedef struct {
 enum { TILE_COLUMNS = TILE_VECTORS * LANES };
 
 /* vector_load_first and vector_store_first touch the first `count` floats alone, 0 to LANES; a load gives 0
-   beyond. vector_max is a > b ? a : b. vector_transpose: lane c of row r becomes lane r of row c. */
+   beyond. All of them are moved without a mask: some processors take 20 cycles for a masked store. vector_max
+   is a > b ? a : b. vector_transpose: lane c of row r becomes lane r of row c. */
 #if defined(__AVX512F__)
 
 ALWAYS_INLINE vector vector_all(float x)
@@ -61,11 +62,14 @@ ALWAYS_INLINE void vector_store(float *p, vector v)
 }
 ALWAYS_INLINE vector vector_load_first(const float *p, size_t count)
 {
-    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+    return count == LANES ? vector_load(p) : _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
 }
 ALWAYS_INLINE void vector_store_first(float *p, size_t count, vector v)
 {
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), v);
+    if (count == LANES)
+        vector_store(p, v);
+    else
+        _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), v);
 }
 ALWAYS_INLINE vector vector_fma(vector a, vector b, vector c)
 {
@@ -135,11 +139,14 @@ ALWAYS_INLINE void vector_store(float *p, vector v)
 }
 ALWAYS_INLINE vector vector_load_first(const float *p, size_t count)
 {
-    return _mm256_maskload_ps(p, vector_first(count));
+    return count == LANES ? vector_load(p) : _mm256_maskload_ps(p, vector_first(count));
 }
 ALWAYS_INLINE void vector_store_first(float *p, size_t count, vector v)
 {
-    _mm256_maskstore_ps(p, vector_first(count), v);
+    if (count == LANES)
+        vector_store(p, v);
+    else
+        _mm256_maskstore_ps(p, vector_first(count), v);
 }
 ALWAYS_INLINE vector vector_fma(vector a, vector b, vector c)
 {

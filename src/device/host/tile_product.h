@@ -51,6 +51,14 @@ ALWAYS_INLINE size_t lanes_of(size_t count, size_t first)
     return count <= first ? 0 : count - first < LANES ? count - first : LANES;
 }
 
+/* Stores the first `kept` lanes of a row of `stride` floats, with `left` floats of the panel from its begin on. A
+   row narrower than a register is stored whole where the panel goes on: the rows after it, stored later, overwrite
+   what is too much. */
+ALWAYS_INLINE void store_row(float *to, size_t kept, size_t stride, size_t left, vector row)
+{
+    vector_store_first(to, stride <= LANES && left >= LANES ? LANES : kept, row);
+}
+
 /* panel[t * stride + c] = source[t * step + c] for c < count, and 0 for count <= c < stride. */
 static inline void pack_straight(
     float *panel, size_t stride, size_t count, size_t steps, const float *source, size_t step)
@@ -65,8 +73,8 @@ static inline void pack_straight(
     for (size_t first = 0; first < stride; first += LANES) {
         const size_t kept = lanes_of(stride, first), given = lanes_of(count, first);
         for (size_t t = 0; t < steps; t++)
-            vector_store_first(
-                panel + t * stride + first, kept, vector_load_first(source + t * step + first, given));
+            store_row(panel + t * stride + first, kept, stride, (steps - t) * stride,
+                vector_load_first(source + t * step + first, given));
     }
 }
 
@@ -98,7 +106,7 @@ static inline void pack_turned(
             } else {
 #pragma GCC unroll 16
                 for (size_t c = 0; c < LANES; c++)
-                    if (c < existing) vector_store_first(to + c * stride, kept, block[c]);
+                    if (c < existing) store_row(to + c * stride, kept, stride, (steps - t - c) * stride, block[c]);
             }
         }
     }

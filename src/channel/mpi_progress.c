@@ -1,14 +1,14 @@
 #include "channel/mpi.h"
 #include <assert.h>
+#include <math.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
-static const double pause_busy = 100e-6; /* between two polls while nothing completes */
+/* Between two polls of the communication thread while something is under way: this, but so long that polls
+   take no more than one part in `share` of a core, which may be the compute thread's own. */
+static const double pause_busy = 100e-6, share = 20;
 static const double pause_idle =
     5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
-static const double spin_at_most =
-    100e-6; /* polls without a pause, at the beginning of a wait, where cores are to spare */
 
 /* --- Starting transfers --- */
 
@@ -135,6 +135,21 @@ static int finish_copies(struct mpi *mpi)
     return ended;
 }
 
+/* --- Who polls --- */
+
+int mpi_poll(struct mpi *mpi)
+{
+    assert(!mpi->is_polling);
+    mpi->is_polling = true;
+    pthread_mutex_unlock(&mpi->mutex);
+    const int completed = poll_mpi(mpi);
+    pthread_mutex_lock(&mpi->mutex);
+    if (completed) hand_back(mpi);
+    const int arrived = finish_copies(mpi);
+    mpi->is_polling = false;
+    return completed + arrived;
+}
+
 /* --- The thread --- */
 
 static void wait_for_work(struct mpi *mpi, double seconds)
@@ -144,32 +159,37 @@ static void wait_for_work(struct mpi *mpi, double seconds)
     until.tv_nsec += (long)(1e9 * seconds);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    mpi->is_dozing = mpi->incomplete == 0;
     pthread_cond_timedwait(&mpi->work, &mpi->mutex, &until);
+    mpi->is_dozing = false;
+}
+
+/* CPU time of this thread. */
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void *communicate(void *argument)
 {
     struct mpi *mpi = argument;
-    const bool overlap = mpi->channels->request.overlap;
-    prctl(PR_SET_TIMERSLACK,
-        1000ul); /* nanoseconds; 50 microseconds by default, half as much again as a pause */
+    /* The CPU time of a poll that moves nothing, waking up and falling asleep included: the least of late.
+       Those that move something take longer, and are no reason to wait. */
+    double cost = 0, before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
-        if (!overlap && !mpi->is_waiting) {
-            pthread_cond_wait(&mpi->work, &mpi->mutex);
-            continue;
+        bool completed = false;
+        if (!mpi->is_waiting && !mpi->is_polling) {
+            completed = mpi_poll(mpi) > 0;
+            if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
+            const double now = thread_seconds();
+            cost = cost > 0 ? fmin(now - before, 1.05 * cost) : now - before;
+            before = now;
         }
-        pthread_mutex_unlock(&mpi->mutex);
-        const int completed = poll_mpi(mpi);
-        pthread_mutex_lock(&mpi->mutex);
-        if (completed) hand_back(mpi);
-        if (finish_copies(mpi) || completed) {
-            pthread_cond_broadcast(&mpi->done);
-            continue;
-        }
-        const bool spin =
-            mpi->is_waiting && mpi->cores_to_spare && seconds_now() - mpi->waiting_since < spin_at_most;
-        if (!spin && !mpi->closing) wait_for_work(mpi, mpi->incomplete ? pause_busy : pause_idle);
+        if (!completed && !mpi->closing)
+            wait_for_work(mpi, mpi->incomplete ? fmax(pause_busy, share * cost) : pause_idle);
     }
     pthread_mutex_unlock(&mpi->mutex);
     return NULL;
@@ -184,18 +204,21 @@ void mpi_thread_start(struct mpi *mpi)
     pthread_cond_init(&mpi->done, NULL);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&mpi->mutex, NULL);
+    if (!mpi->channels->request.overlap) return;
     const int bad = pthread_create(&mpi->thread, NULL, communicate, mpi);
     if (bad) fail("cannot start the communication thread: %s", strerror(bad));
 }
 
 void mpi_thread_stop(struct mpi *mpi)
 {
-    pthread_mutex_lock(&mpi->mutex);
     assert(mpi->incomplete == 0);
-    mpi->closing = true;
-    pthread_cond_signal(&mpi->work);
-    pthread_mutex_unlock(&mpi->mutex);
-    pthread_join(mpi->thread, NULL);
+    if (mpi->channels->request.overlap) {
+        pthread_mutex_lock(&mpi->mutex);
+        mpi->closing = true;
+        pthread_cond_signal(&mpi->work);
+        pthread_mutex_unlock(&mpi->mutex);
+        pthread_join(mpi->thread, NULL);
+    }
     pthread_cond_destroy(&mpi->work);
     pthread_cond_destroy(&mpi->done);
     pthread_mutex_destroy(&mpi->mutex);
