@@ -7,6 +7,7 @@
 /* clang-format off */
 static const char usage[] =
     "usage: pipeleaf run DECK [group.name=value ...] [--inject FAULT]    under mpirun or srun; the MPI size is p\n"
+    "       pipeleaf recheck DIR [run.device=...]                        computes a run's chunks again, each by another rank\n"
     "       pipeleaf reference DECK [group.name=value ...]               one process, one device, no pipeline\n"
     "       pipeleaf plan DECK [group.name=value ...] [options]          partition, memory, time; runs nothing\n"
     "       pipeleaf deck [DECK [group.name=value ...]]                  the parameters; or DECK's effective deck\n"
@@ -35,6 +36,7 @@ struct command {
 };
 static const struct command commands[] = {
     { "run", command_run },
+    { "recheck", command_recheck },
     { "reference", command_reference },
     { "plan", command_plan },
     { "deck", command_deck },
@@ -61,6 +63,6 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
     }
     const char *near = nearest_name(argv[1], names, COMMANDS);
-    fail("unknown command '%s': the commands are run, reference, plan and deck; the nearest is %s", argv[1],
-        near ? near : "run");
+    fail("unknown command '%s': the commands are run, recheck, reference, plan and deck; the nearest is %s",
+        argv[1], near ? near : "run");
 }

@@ -269,7 +269,7 @@ static void run_steps(struct run *run)
 static void close_all(struct run *run)
 {
     pipeline_close(run->pipeline);
-    channels_close(run->channels);
+    if (run->channels) channels_close(run->channels);
     run->device->close(run->device);
     program_free(&run->program);
     partition_free(&run->partition);

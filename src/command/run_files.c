@@ -1,3 +1,4 @@
+#include "command/recheck.h"
 #include "command/run_state.h"
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,9 @@ void write_rank_file(struct run *run)
 {
     size_t count;
     const struct action_record *actions = pipeline_actions(run->pipeline, &count);
+    size_t arrivals;
+    const struct arrival *arrival = pipeline_arrivals(run->pipeline, &arrivals);
+    if (run->reporting.activations != DATA_NONE) output_arrivals(run->output, arrival, arrivals);
     output_timings(run->output, actions, count, run->records, (size_t)run->steps);
     output_finish(run->output);
     job_barrier(&run->job);
@@ -85,18 +89,25 @@ void write_run_files(struct run *run)
     job_barrier(&run->job);
 }
 
+/* Whether the verdict is to be that of a recheck. */
+static bool is_rechecked(const struct run *run)
+{
+    return !run->rehearses && strcmp(run->deck.verify.against, "recheck") == 0;
+}
+
 void write_result(struct run *run, enum verdict verdict, int code)
 {
     const int ranks = run->job.size;
-    char(*names)[32] = allocate((size_t)ranks + 5, sizeof *names);
-    const char **files = allocate((size_t)ranks + 5, sizeof *files);
+    char(*names)[32] = allocate((size_t)ranks + 7, sizeof *names);
+    const char **files = allocate((size_t)ranks + 7, sizeof *files);
     int count = 0;
     for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
     const struct {
         const char *name;
         bool written;
     } others[] = { { "run.h5", true }, { "digest.txt", !run->rehearses }, { "listing.txt", true },
-        { "result.json", true }, { "timeline.json", run->deck.output.timeline } };
+        { "result.json", true }, { "timeline.json", run->deck.output.timeline },
+        { "recheck.txt", is_rechecked(run) }, { "recheck.json", is_rechecked(run) } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].written) snprintf(names[count++], sizeof *names, "%s", others[i].name);
     for (int i = 0; i < count; i++) files[i] = names[i];
@@ -178,14 +189,31 @@ static int judge_rehearsal(struct run *run, struct text *explanation)
                                                                                    : EXIT_DONE;
 }
 
+/* All ranks. What the steps held on the device is given back first: a recheck needs a chunk and a microbatch.
+ */
+static enum verdict recheck_now(struct run *run, struct text *explanation)
+{
+    pipeline_close(run->pipeline);
+    channels_close(run->channels);
+    run->pipeline = NULL;
+    run->channels = NULL;
+    return recheck_of_run(
+        &run->job, run->device, run->deck.output.directory, run->deck.run.timeout, explanation);
+}
+
 int conclude(struct run *run)
 {
     int code = EXIT_DONE;
+    struct text explanation = { 0 };
+    enum verdict verdict = NOT_PERFORMED;
     if (run->rehearses) gather_messages(run);
+    if (is_rechecked(run)) verdict = recheck_now(run, &explanation);
     if (run->job.rank == 0) {
-        struct text explanation = { 0 };
-        enum verdict verdict = NOT_PERFORMED;
-        if (run->rehearses) {
+        if (is_rechecked(run)) {
+            code = verdict == SUCCESSFUL     ? EXIT_DONE
+                   : verdict == UNSUCCESSFUL ? EXIT_WRONG
+                                             : EXIT_NOT_VERIFIED;
+        } else if (run->rehearses) {
             code = judge_rehearsal(run, &explanation);
         } else {
             bool asked;

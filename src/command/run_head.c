@@ -90,7 +90,10 @@ void measure_rates(struct run *run)
 
 void prepare_directory(struct run *run)
 {
-    if (run->job.rank == 0) directory_prepare(run->deck.output.directory, "result.json");
+    if (run->job.rank == 0) {
+        directory_prepare(run->deck.output.directory, "recheck.json"); /* of an earlier run's files */
+        directory_prepare(run->deck.output.directory, "result.json");
+    }
     identity_card_fill(&run->card, &run->deck, &run->model, "run", run->job.library);
     job_broadcast(&run->job, run->card.run_id, sizeof run->card.run_id, 0);
     struct facts *facts = &run->card.facts;

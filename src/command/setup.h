@@ -18,7 +18,8 @@ struct words {
     const char *from;             /* plan, and run where it rehearses: --from DIR, or NULL */
     bool with_communication, picture, all_channels; /* plan: --with-communication, --picture, --channels */
 };
-/* The words of `command`: "run", "reference", "plan" or "deck". False with one line in *error. */
+/* The words of `command`: "run", "recheck" (whose deck_path is the directory), "reference", "plan" or "deck".
+ * False with one line in *error. */
 bool words_parse(int count, char **word, const char *command, struct words *words, struct text *error);
 void words_free(struct words *words);
 

@@ -82,8 +82,8 @@ bool words_parse(int count, char **word, const char *command, struct words *word
             words->deck_path = word[i];
         } else {
             text_add(error,
-                "'%s': one deck only, and '%s' is it already; an override has the form group.name=value",
-                word[i], words->deck_path);
+                "'%s': one %s only, and '%s' is it already; an override has the form group.name=value",
+                word[i], strcmp(command, "recheck") == 0 ? "directory" : "deck", words->deck_path);
             return false;
         }
     }

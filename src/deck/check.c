@@ -269,11 +269,30 @@ static bool check_device(const struct deck *deck, struct text *error)
     return false;
 }
 
+/* A recheck needs what lies at the chunks' boundaries, and something of the gradients. */
+static bool check_verify(const struct deck *deck, struct text *error)
+{
+    if (!is(deck->verify.against, "recheck")) return true;
+    const char *activations = deck->output.activations;
+    if (!is(activations, "boundary") && !is(activations, "full"))
+        text_add(error,
+            "verify.against='recheck' must have output.activations='boundary' or 'full', not '%s'; nearest "
+            "output.activations='boundary'",
+            activations);
+    else if (is(deck->output.gradients, "none"))
+        text_add(error,
+            "verify.against='recheck' must have output.gradients='digest' or 'full', not 'none'; nearest "
+            "output.gradients='digest'");
+    else
+        return true;
+    return false;
+}
+
 bool deck_check(struct deck *deck, int mpi_size, struct text *error)
 {
     assert(mpi_size >= 0);
     if (deck->model.ffn == 0) deck->model.ffn = 4 * deck->model.hidden;
     return check_heads(deck, error) && check_sizes(deck, error) && check_ranks(deck, mpi_size, error) &&
            check_file(deck, error) && check_chunks(deck, error) && check_group(deck, error) &&
-           check_device(deck, error);
+           check_device(deck, error) && check_verify(deck, error);
 }

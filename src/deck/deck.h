@@ -45,7 +45,7 @@ struct deck {
         double bandwidth; /* bytes/s; 0: infinite */
     } machine;            /* what plan and the device 'rehearsal' take a machine for */
     struct {
-        char against[DECK_STRING]; /* 'auto', 'none' or a path */
+        char against[DECK_STRING]; /* 'auto', 'none', 'recheck' or a path */
         char steps[DECK_STRING];   /* which steps `pipeleaf reference` computes: 'recorded' or 'all' */
     } verify;
     struct {

@@ -83,7 +83,7 @@ const struct deck_parameter deck_parameters[] = {
     REAL(machine, latency, "0.0", 0, 1e6, "seconds from a message's start to its arrival, beyond size/bandwidth"),
     REAL(machine, bandwidth, "0.0", 0, 1e30, "bytes/s of a channel; 0: infinite"),
 
-    TEXT(verify, against, "auto", "the reference to compare with: 'auto', 'none' or a path"),
+    TEXT(verify, against, "auto", "what to compare with: 'auto', 'none', a path, or 'recheck' (pipeleaf recheck)"),
     CHOICE(verify, steps, "the steps that `pipeleaf reference` computes", "recorded", "all"),
 
     TEXT(output, directory, "out", "where the results go"),

@@ -56,7 +56,8 @@ void directory_prepare(const char *directory, const char *name)
     json_t *result = json_load_file(path, 0, &why);
     const json_t *files = json_object_get(result, "files");
     const char *format = json_string_value(json_object_get(result, "format"));
-    if (!json_is_array(files) || !format || strcmp(format, "pipeleaf result"))
+    if (!json_is_array(files) || !format ||
+        (strcmp(format, "pipeleaf result") && strcmp(format, "pipeleaf recheck")))
         fail("'%s' was not written by pipeleaf (%s): move it away, or set another output.directory", path,
             result ? "it lists no files" : why.text);
     size_t i;

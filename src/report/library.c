@@ -46,6 +46,27 @@ void hdf5_why(struct text *text)
     text_free(&message);
 }
 
+void *hdf5_records(
+    hid_t file, const char *name, const struct hdf5_member *member, int members, size_t size, size_t *count)
+{
+    const hid_t memory = H5Tcreate(H5T_COMPOUND, size);
+    for (int i = 0; memory >= 0 && i < members; i++)
+        H5Tinsert(memory, member[i].name, member[i].offset, member[i].type);
+    const hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
+    const hid_t space = data < 0 ? H5I_INVALID_HID : H5Dget_space(data);
+    const hssize_t points = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
+    void *records = points < 0 ? NULL : allocate((size_t)points, size);
+    if (records && H5Dread(data, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, records) < 0) {
+        free(records);
+        records = NULL;
+    }
+    *count = records ? (size_t)points : 0;
+    if (space >= 0) H5Sclose(space);
+    if (data >= 0) H5Dclose(data);
+    if (memory >= 0) H5Tclose(memory);
+    return records;
+}
+
 const char *output_library(void)
 {
     static char name[64];

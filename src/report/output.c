@@ -170,13 +170,14 @@ static void write_records(struct output *output, const char *name, const struct 
     done(output, H5Tclose(memory), what);
 }
 
-void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
-    const struct step_record *steps, size_t step_count)
-{
 #define MEMBER(record, name, stored, memory)                                                                 \
     {                                                                                                        \
 #name, offsetof(struct record, name), stored, memory                                                 \
     }
+
+void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
+    const struct step_record *steps, size_t step_count)
+{
     const struct member action[] = {
         MEMBER(action_record, step, H5T_STD_I32LE, H5T_NATIVE_INT32),
         MEMBER(action_record, kind, 0, 0),
@@ -196,12 +197,27 @@ void output_timings(struct output *output, const struct action_record *actions, 
         MEMBER(step_record, exposed, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
         MEMBER(step_record, loss, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT),
     };
-#undef MEMBER
     write_records(output, "timings/actions", action, sizeof action / sizeof action[0], sizeof *actions,
         actions, action_count);
     write_records(
         output, "timings/steps", step, sizeof step / sizeof step[0], sizeof *steps, steps, step_count);
 }
+
+void output_arrivals(struct output *output, const struct arrival *arrivals, size_t count)
+{
+    const struct member member[] = {
+        MEMBER(arrival, is_gradient, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(arrival, chunk, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(arrival, microbatch, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        { "sum", offsetof(struct arrival, digest.sum), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "weighted", offsetof(struct arrival, digest.weighted), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "nan", offsetof(struct arrival, digest.nan), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "absmax", offsetof(struct arrival, digest.absmax), H5T_IEEE_F32LE, H5T_NATIVE_FLOAT },
+    };
+    write_records(
+        output, "received", member, sizeof member / sizeof member[0], sizeof *arrivals, arrivals, count);
+}
+#undef MEMBER
 
 static void release(struct output *output)
 {

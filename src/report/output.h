@@ -28,6 +28,8 @@ void output_read_tensor(struct output *output, struct tensor tensor, float *data
 /* /timings/actions and /timings/steps; chunkwise appending is not needed: called once. */
 void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
     const struct step_record *steps, size_t step_count);
+/* /received: what arrived at this rank's chunks. Called once. */
+void output_arrivals(struct output *output, const struct arrival *arrivals, size_t count);
 void output_finish(struct output *output);  /* flush, close, fsync, rename */
 void output_discard(struct output *output); /* close and remove the temporary file */
 

@@ -114,7 +114,8 @@ static bool add_output(struct side *side, const struct output_names *names, cons
     }
     /* What bears a temporary name was being written when its program ended. */
     for (size_t i = 0; i < count && good; i++)
-        if (has_ending(name[i], ".part") && of_run == (strncmp(name[i], "reference.", 10) != 0))
+        if (has_ending(name[i], ".part") && strncmp(name[i], "recheck.", 8) &&
+            of_run == (strncmp(name[i], "reference.", 10) != 0))
             side_problem(side, "%s is there: the program that wrote it did not end well", name[i]);
     return good && check_result_file(side, names, directory, error);
 }

@@ -23,6 +23,14 @@ struct transfer_record {
     double posted, complete;
 };
 
+/* One boundary tensor of the recorded step as its receiver found it: the input of a chunk's F, or of its B or
+ * I. */
+struct arrival {
+    int32_t is_gradient; /* of the chunk's output; else the chunk's input */
+    int32_t chunk, microbatch;
+    struct digest digest; /* of its elements, counted over the batch (tensor_first_index) */
+};
+
 /* One step, seen from one rank. busy + idle = seconds. */
 struct step_record {
     int32_t step;
