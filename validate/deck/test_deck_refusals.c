@@ -144,8 +144,11 @@ static const struct refusal joint_refusals[] = {
         "model.hidden=4 must be a multiple of model.heads=9; nearest model.heads=4 or model.hidden=9" },
     { "&model hidden=63 heads=8 /",
         "model.hidden=63 must be a multiple of model.heads=8; nearest model.heads=7 or model.hidden=64" },
-    { "&pipeline ranks=3 /", "pipeline.ranks=3 must be the MPI size, which is 4: launch 3 processes, or set "
-                             "pipeline.ranks=4 (0 takes any)" },
+    { "&pipeline ranks=3 /",
+        "the MPI size, which is 4, must be a multiple of pipeline.ranks=3: launch 3 or 6 "
+        "processes, or set pipeline.ranks=2 (0 takes the MPI size)" },
+    { "&pipeline ranks=5 /", "the MPI size, which is 4, must be a multiple of pipeline.ranks=5: launch 5 "
+                             "processes, or set pipeline.ranks=4 (0 takes the MPI size)" },
     { "&pipeline schedule='gpipe' /",
         "pipeline.schedule='gpipe' must have pipeline.chunks_per_rank=1, not 2; nearest "
         "pipeline.chunks_per_rank=1, or pipeline.schedule='looped-bfs'" },
