@@ -49,7 +49,7 @@ const struct deck_parameter deck_parameters[] = {
     INTEGER(batch, microbatches, "8", 1, 1048576, "microbatches a step"),
     INTEGER(batch, microbatch_size, "2", 1, 65536, "sequences of a microbatch"),
 
-    INTEGER(pipeline, ranks, "0", 0, 65536, "ranks of a pipeline; a multiple as MPI size runs several side by side; 0: the MPI size"),
+    INTEGER(pipeline, ranks, "0", 0, 65536, "ranks of a pipeline; k times as many run k side by side; 0: the MPI size"),
     INTEGER(pipeline, chunks_per_rank, "2", 1, 65536, "chunks of layers that a rank holds"),
     CHOICE(pipeline, schedule, "order of computes; gpipe, 1f1b, zb-h1 need chunks_per_rank=1, zb-v needs 2",
         "interleaved-1f1b", "1f1b", "gpipe", "looped-bfs", "zb-h1", "interleaved-zb", "zb-v", "file"),

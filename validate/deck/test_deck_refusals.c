@@ -14,7 +14,7 @@ struct refusal {
 static const struct refusal text_refusals[] = {
     { "&modle layers=8 /", "1:2: there is no group 'modle'; nearest 'model'" },
     { "&xyzzy /", "1:2: there is no group 'xyzzy'; there are model, batch, pipeline, arithmetic, run, "
-                  "machine, verify, output" },
+                  "machine, verify, target, output" },
     { "& model layers=8 /", "1:1: & has no group's name after it, such as &model" },
     { "&model layrs=8 /", "1:8: &model has no parameter 'layrs'; nearest 'layers'" },
     { "&model microbatches=8 /", "1:8: &model has no parameter 'microbatches'; &batch has" },
@@ -67,6 +67,8 @@ static const struct refusal text_refusals[] = {
     { "&run timeout=-5. /", "1:14: run.timeout=-5.: must be a real from 0.001 to 1e+09; nearest 0.001" },
     { "&machine latency=-1.0 /", "1:18: machine.latency=-1.0: must be a real from 0 to 1e+06; nearest 0" },
     { "&machine flop_rate=0.0 /", "1:20: machine.flop_rate=0.0: must be a real from 1 to 1e+30; nearest 1" },
+    { "&target fom=-1.0 /", "1:13: target.fom=-1.0: must be a real from 0 to 1e+30; nearest 0" },
+    { "&target bubble_max=1.5 /", "1:20: target.bubble_max=1.5: must be a real from 0 to 1; nearest 1" },
     { "&machine speed=1.0 /", "1:10: &machine has no parameter 'speed'; it has forward, backward, input, "
                               "weight, flop_rate, latency, "
                               "bandwidth" },

@@ -87,7 +87,9 @@ a_fault_in_one_pipeline_is_named() {
 }
 
 a_slow_pipeline_is_named() {
-    program=validate/run/slow_rank.sh launch 4 3 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=2 run.steps=9 model.hidden=128 output.directory="$work/slow" "${short[@]}"
+    local words=(input/tiny.nml pipeline.ranks=2 run.steps=9 model.hidden=128 output.directory="$work/slow" "${short[@]}")
+    single reference "${words[@]}"
+    program=validate/run/slow_rank.sh launch 4 3 "$PIPELEAF/pipeleaf" run "${words[@]}"
     if [ "$code" = 77 ]; then cat "$work/output"; exit 77; fi
     check "a slow pipeline is no wrong one" exits 0
     check "it is named" grep -Eq '^pipeline 1 is SLOW: [0-9.]+ % below the median' "$work/output"
@@ -180,6 +182,7 @@ one_pipeline_ends_the_job() {
 
 results_follow_the_schema() {
     local launcher victim
+    /usr/bin/python3 -c 'import jsonschema' 2>/dev/null || { echo "skipped: no python3-jsonschema"; exit 77; }
     single reference input/tiny.nml output.directory="$work/run" verify.steps=all
     launch 2 run input/tiny.nml pipeline.ranks=2 output.directory="$work/run" "${short[@]}" target.fom=1e20
     check "a run that misses its target" exits 5
