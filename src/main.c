@@ -6,7 +6,8 @@
 
 /* clang-format off */
 static const char usage[] =
-    "usage: pipeleaf run DECK [group.name=value ...] [--inject FAULT]    under mpirun or srun; the MPI size is p\n"
+    "usage: pipeleaf run DECK [group.name=value ...] [--inject FAULT]    under mpirun or srun; the MPI size is p,\n"
+    "                                                                    or k*p for k pipelines side by side\n"
     "       pipeleaf recheck DIR [run.device=...]                        computes a run's chunks again, each by another rank\n"
     "       pipeleaf reference DECK [group.name=value ...]               one process, one device, no pipeline\n"
     "       pipeleaf plan DECK [group.name=value ...] [options]          partition, memory, time; runs nothing\n"
@@ -21,7 +22,8 @@ static const char usage[] =
     "\n"
     "FAULT flips one bit, to see the verdict fail:\n"
     "       step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3\n"
-    "       tensor: gradients/NAME, activation or activation_gradient; layers and microbatches count from 0\n"
+    "       tensor: gradients/NAME, activation or activation_gradient; layers and microbatches count from 0;\n"
+    "       pipeline=1 puts it into that one of several pipelines, else it is the first one's\n"
     "\n"
     "exit:  0 done, and SUCCESSFUL where a verdict was asked for    3 NOT PERFORMED though asked for by name\n"
     "       1 failed: bad deck, bad file, no device, MPI error      4 timeout: the run no longer moved\n"

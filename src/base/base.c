@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static void (*end_job_hook)(int code);
-static char identity[160];
+static char identity[240];
 
 void fail_hook(void (*end_job)(int code))
 {

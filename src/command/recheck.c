@@ -516,8 +516,8 @@ static void recheck_all(struct rechecking *x)
     job_broadcast(x->job, &x->code, sizeof x->code, 0);
 }
 
-enum verdict recheck_of_run(
-    struct job *job, struct device *device, const char *directory, double timeout, struct text *explanation)
+enum verdict recheck_of_run(struct job *job, struct device *device, const char *directory, double timeout,
+    struct text *explanation, int *wrong_rank)
 {
     struct rechecking x = { .job = job, .device = device, .directory = directory, .timeout = timeout };
     recheck_all(&x);
@@ -529,6 +529,9 @@ enum verdict recheck_of_run(
         text_add(explanation, "the recheck took %.6f s on the slowest rank\n", most);
     }
     const enum verdict verdict = x.verdict;
+    const bool computed =
+        x.count > 0 && (x.finding[0].fault == FAULT_COMPUTED || x.finding[0].fault == FAULT_NAN);
+    *wrong_rank = verdict == UNSUCCESSFUL && computed ? x.finding[0].rank : -1;
     free_all(&x);
     return verdict;
 }

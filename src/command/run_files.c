@@ -86,7 +86,7 @@ void write_run_files(struct run *run)
         if (run->deck.output.timeline) write_timeline(run);
     }
     atomic_fetch_add(&run->progress.count, 1);
-    job_barrier(&run->job);
+    job_barrier(&run->world); /* no pipeline is left behind when the watchdog goes */
 }
 
 /* Whether the verdict is to be that of a recheck. */
@@ -95,7 +95,23 @@ static bool is_rechecked(const struct run *run)
     return !run->rehearses && strcmp(run->deck.verify.against, "recheck") == 0;
 }
 
-void write_result(struct run *run, enum verdict verdict, int code)
+/* What the OLCF test harness reads. */
+static void write_harness_files(struct run *run, const struct figure *figures, int count)
+{
+    const struct outcome *o = &run->outcome;
+    struct text path = { 0 };
+    setup_path(&run->deck, "metrics.txt", &path);
+    metrics_write(path.data, verdict_text[o->verdict], o->code, figures, count);
+    path.length = 0;
+    setup_path(&run->deck, "nodecheck.txt", &path);
+    int hosts;
+    struct node *nodes = nodes_judge(o, 1, run->job.size, run->places, &hosts);
+    nodecheck_write(path.data, nodes, hosts);
+    nodes_free(nodes, hosts);
+    text_free(&path);
+}
+
+void write_result(struct run *run)
 {
     const int ranks = run->job.size;
     char(*names)[32] = allocate((size_t)ranks + 7, sizeof *names);
@@ -106,8 +122,9 @@ void write_result(struct run *run, enum verdict verdict, int code)
         const char *name;
         bool written;
     } others[] = { { "run.h5", true }, { "digest.txt", !run->rehearses }, { "listing.txt", true },
-        { "result.json", true }, { "timeline.json", run->deck.output.timeline },
-        { "recheck.txt", is_rechecked(run) }, { "recheck.json", is_rechecked(run) } };
+        { "result.json", true }, { "metrics.txt", true }, { "nodecheck.txt", true },
+        { "timeline.json", run->deck.output.timeline }, { "recheck.txt", is_rechecked(run) },
+        { "recheck.json", is_rechecked(run) } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].written) snprintf(names[count++], sizeof *names, "%s", others[i].name);
     for (int i = 0; i < count; i++) files[i] = names[i];
@@ -136,14 +153,21 @@ void write_result(struct run *run, enum verdict verdict, int code)
         { "rehearsal_messages_right", run->rehearses ? run->right_messages : NAN },
         { "rehearsal_messages_planned", run->rehearses ? run->planned_messages : NAN },
     };
+    const int figure_count = finished ? (int)(sizeof figures / sizeof *figures) : 0;
+    struct target targets[TARGETS];
+    const int target_count = targets_check(&run->deck, run->outcome.fom, run->outcome.bubble, targets);
     struct text path = { 0 };
     setup_path(&run->deck, "result.json", &path);
     const struct result result = { .facts = &run->card.facts,
-        .verdict = verdict_text[verdict],
-        .exit_code = code,
-        .injected = run->words.inject,
+        .pipeline = run->job.part,
+        .pipelines = run->job.parts,
+        .verdict = verdict_text[run->outcome.verdict],
+        .exit_code = run->outcome.code,
+        .injected = run->injection.active ? run->words.inject : NULL,
         .figures = figures,
-        .figure_count = finished ? (int)(sizeof figures / sizeof *figures) : 0,
+        .figure_count = figure_count,
+        .targets = targets,
+        .target_count = target_count,
         .step_seconds = run->step_seconds,
         .steps = finished ? (int)run->deck.run.steps : 0,
         .loss = loss,
@@ -151,6 +175,7 @@ void write_result(struct run *run, enum verdict verdict, int code)
         .files = files,
         .file_count = count };
     result_write(path.data, &result);
+    write_harness_files(run, figures, figure_count);
     text_free(&path);
     free(loss);
     free(files);
@@ -191,48 +216,67 @@ static int judge_rehearsal(struct run *run, struct text *explanation)
 
 /* All ranks. What the steps held on the device is given back first: a recheck needs a chunk and a microbatch.
  */
-static enum verdict recheck_now(struct run *run, struct text *explanation)
+static void recheck_now(struct run *run, struct text *explanation)
 {
+    struct outcome *o = &run->outcome;
     pipeline_close(run->pipeline);
     channels_close(run->channels);
     run->pipeline = NULL;
     run->channels = NULL;
-    return recheck_of_run(
-        &run->job, run->device, run->deck.output.directory, run->deck.run.timeout, explanation);
+    o->verdict = recheck_of_run(&run->job, run->device, run->deck.output.directory, run->deck.run.timeout,
+        explanation, &o->wrong_rank);
+    o->code = o->verdict == SUCCESSFUL     ? EXIT_DONE
+              : o->verdict == UNSUCCESSFUL ? EXIT_WRONG
+                                           : EXIT_NOT_VERIFIED;
+}
+
+/* Rank 0: verifies this pipeline and holds it against the deck's targets. */
+static void judge(struct run *run, struct text *explanation)
+{
+    struct outcome *o = &run->outcome;
+    if (is_rechecked(run)) {
+        /* recheck_now has */
+    } else if (run->rehearses) {
+        o->code = judge_rehearsal(run, explanation);
+    } else {
+        bool asked;
+        o->verdict = setup_verify(&run->deck, run->many ? run->many->directory : run->deck.output.directory,
+            &run->card, run->all_digests, run->digest_count, explanation, &asked, &o->wrong_rank);
+        o->code = o->verdict == UNSUCCESSFUL             ? EXIT_WRONG
+                  : o->verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
+                                                         : EXIT_DONE;
+    }
+    o->ended = true;
+    o->fom = run->figures.fom;
+    o->step = run->figures.step.median;
+    o->bubble = run->figures.bubble_of_step;
+    o->right_messages = run->right_messages;
+    o->planned_messages = run->planned_messages;
+    struct target targets[TARGETS];
+    const int count = targets_check(&run->deck, o->fom, o->bubble, targets);
+    o->missed_target = !targets_met(targets, count);
+    if (o->missed_target) o->code = first_exit_code(o->code, EXIT_SLOW);
+    targets_print(&run->listing, targets, count, "");
 }
 
 int conclude(struct run *run)
 {
-    int code = EXIT_DONE;
     struct text explanation = { 0 };
-    enum verdict verdict = NOT_PERFORMED;
     if (run->rehearses) gather_messages(run);
-    if (is_rechecked(run)) verdict = recheck_now(run, &explanation);
+    if (is_rechecked(run)) recheck_now(run, &explanation);
     if (run->job.rank == 0) {
-        if (is_rechecked(run)) {
-            code = verdict == SUCCESSFUL     ? EXIT_DONE
-                   : verdict == UNSUCCESSFUL ? EXIT_WRONG
-                                             : EXIT_NOT_VERIFIED;
-        } else if (run->rehearses) {
-            code = judge_rehearsal(run, &explanation);
-        } else {
-            bool asked;
-            verdict = setup_verify(
-                &run->deck, &run->card, run->all_digests, run->digest_count, &explanation, &asked);
-            code = verdict == UNSUCCESSFUL             ? EXIT_WRONG
-                   : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
-                                                       : EXIT_DONE;
-        }
+        judge(run, &explanation);
         listing_banner(&run->listing, "verification");
         listing_block(&run->listing, explanation.data);
-        listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);
+        listing_end(&run->listing, run->figures.fom, verdict_text[run->outcome.verdict]);
         text_free(&explanation);
         struct text path = { 0 };
         setup_path(&run->deck, "listing.txt", &path);
         write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
         text_free(&path);
-        write_result(run, verdict, code);
+        write_result(run);
     }
-    job_broadcast(&run->job, &code, sizeof code, 0);
+    int code = run->many ? many_conclude(run) : run->outcome.code;
+    job_broadcast(&run->world, &code, sizeof code, 0);
     return code;
 }

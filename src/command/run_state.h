@@ -2,7 +2,9 @@
  * run_files.c). */
 #pragma once
 #include "command/costs.h"
+#include "command/outcome.h"
 #include "command/setup.h"
+#include "command/target.h"
 #include <sched.h>
 
 /* What is measured over the timed steps, on rank 0. NaN: not measured. */
@@ -27,8 +29,17 @@ struct place {
     double peak, copy_rate; /* FLOP/s; of a GPU bytes/s of a copy; NaN: not measured */
 };
 
+/* Where several pipelines run side by side, what the job has beyond its pipelines: on all ranks the
+   directory, on rank 0 of the world the rest, which is its own listing and card. */
+struct many {
+    char directory[DECK_STRING]; /* as the deck has it; each pipeline's own is below it */
+    struct identity_card card;
+    struct listing listing;
+};
+
 struct run {
-    struct job job;
+    struct job world, job; /* all ranks; those of this rank's pipeline, which may be all */
+    struct many *many;     /* owned; NULL where there is one pipeline */
     struct words words;
     struct deck deck;
     struct model model;
@@ -42,11 +53,12 @@ struct run {
     bool rehearses; /* run.device='rehearsal': actions wait for their costs, nothing is computed */
     struct machine_costs costs; /* of the deck's &machine; where it rehearses */
 
-    struct place *places;   /* [size], owned */
-    int threads;            /* this rank's */
-    double planned_on_host; /* device bytes of all ranks of this host */
-    bool oversubscribed;    /* some host has more threads than CPUs in its ranks' affinity masks */
-    bool shared_gpu;        /* some GPU has several ranks */
+    struct place *all_places; /* [world.size], owned */
+    struct place *places;     /* [job.size] of them: this pipeline's */
+    int threads;              /* this rank's */
+    double planned_on_host;   /* device bytes of all ranks of this host */
+    bool oversubscribed;      /* some host has more threads than CPUs in its ranks' affinity masks */
+    bool shared_gpu;          /* some GPU has several ranks */
     struct device *device;
     double peak; /* FLOP/s of this rank, NaN: not measured */
     struct channels *channels;
@@ -78,6 +90,7 @@ struct run {
     struct figures figures;
     double right_messages, wrong_messages, planned_messages; /* of a rehearsal, all ranks and steps */
     struct text wrong_lines;                                 /* on rank 0: the first wrong one of each rank */
+    struct outcome outcome;                                  /* on rank 0 */
 };
 
 /* Threads and CPUs of this rank, by its affinity mask and those of its neighbours on the host. */
@@ -90,7 +103,8 @@ void measure_rates(struct run *run);
 /* Removes what an earlier run left, and lists at once, as NOT PERFORMED, what this one will write: so that
    even if it dies the next run knows what to remove. */
 void prepare_directory(struct run *run);
-void write_result(struct run *run, enum verdict verdict, int code);
+/* result.json, metrics.txt, nodecheck.txt of this pipeline, by run->outcome. Rank 0. */
+void write_result(struct run *run);
 void print_head(struct run *run);
 void open_output(struct run *run);
 
@@ -107,3 +121,14 @@ void write_run_files(struct run *run);
 /* Verifies, prints the last lines, writes listing.txt and result.json; the exit code is the same on all
  * ranks. */
 int conclude(struct run *run);
+
+/* many.c, where several pipelines run side by side. All ranks call all of these. */
+/* Gives each pipeline its directory, "pipeline0003" below the deck's, and says who this rank is. */
+bool many_divide(struct run *run, struct text *error);
+/* Removes what an earlier run left in the job's directory and lists at once what this one will write. */
+void many_prepare(struct run *run);
+void many_print_head(struct run *run);
+/* With the pipelines' outcomes: names those that are wrong or slow, writes the job's files and last lines.
+   Returns the job's exit code on rank 0 of the world. */
+int many_conclude(struct run *run);
+void many_free(struct run *run);

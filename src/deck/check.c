@@ -67,17 +67,29 @@ static bool check_sizes(const struct deck *deck, struct text *error)
     return true;
 }
 
+/* The divisor of size that is nearest to ranks, the smaller of two equally near. */
+static int64_t nearest_divisor(int64_t size, int64_t ranks)
+{
+    if (ranks >= size) return size;
+    for (int64_t away = 0;; away++) {
+        if (ranks - away >= 1 && size % (ranks - away) == 0) return ranks - away;
+        if (size % (ranks + away) == 0) return ranks + away;
+    }
+}
+
+/* As many pipelines as fit the MPI size run side by side. */
 static bool check_ranks(struct deck *deck, int mpi_size, struct text *error)
 {
     if (mpi_size && deck->pipeline.ranks == 0) deck->pipeline.ranks = mpi_size;
-    if (mpi_size && deck->pipeline.ranks != mpi_size) {
-        text_add(error,
-            "pipeline.ranks=%" PRId64 " must be the MPI size, which is %d: launch %" PRId64
-            " processes, or set pipeline.ranks=%d (0 takes any)",
-            deck->pipeline.ranks, mpi_size, deck->pipeline.ranks, mpi_size);
-        return false;
-    }
-    return true;
+    const int64_t ranks = deck->pipeline.ranks;
+    if (!mpi_size || mpi_size % ranks == 0) return true;
+    const int64_t below = mpi_size / ranks * ranks, above = below + ranks;
+    text_add(error, "the MPI size, which is %d, must be a multiple of pipeline.ranks=%" PRId64 ": launch ",
+        mpi_size, ranks);
+    if (below) text_add(error, "%" PRId64 " or ", below);
+    text_add(error, "%" PRId64 " processes, or set pipeline.ranks=%" PRId64 " (0 takes the MPI size)", above,
+        nearest_divisor(mpi_size, ranks));
+    return false;
 }
 
 /* The sum and the count of pipeline.layers_per_chunk. Where ranks is 0 the count need only suit some number

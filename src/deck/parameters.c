@@ -49,7 +49,7 @@ const struct deck_parameter deck_parameters[] = {
     INTEGER(batch, microbatches, "8", 1, 1048576, "microbatches a step"),
     INTEGER(batch, microbatch_size, "2", 1, 65536, "sequences of a microbatch"),
 
-    INTEGER(pipeline, ranks, "0", 0, 65536, "pipeline ranks, one process and device each; 0: the MPI size"),
+    INTEGER(pipeline, ranks, "0", 0, 65536, "ranks of a pipeline; k times as many run k side by side; 0: the MPI size"),
     INTEGER(pipeline, chunks_per_rank, "2", 1, 65536, "chunks of layers that a rank holds"),
     CHOICE(pipeline, schedule, "order of computes; gpipe, 1f1b, zb-h1 need chunks_per_rank=1, zb-v needs 2",
         "interleaved-1f1b", "1f1b", "gpipe", "looped-bfs", "zb-h1", "interleaved-zb", "zb-v", "file"),
@@ -86,6 +86,9 @@ const struct deck_parameter deck_parameters[] = {
     TEXT(verify, against, "auto", "what to compare with: 'auto', 'none', a path, or 'recheck' (pipeleaf recheck)"),
     CHOICE(verify, steps, "the steps that `pipeleaf reference` computes", "recorded", "all"),
 
+    REAL(target, fom, "0.0", 0, 1e30, "tokens/s that a pipeline must reach, else exit code 5; 0: no target"),
+    REAL(target, bubble_max, "0.0", 0, 1, "most idle/step, waiting included, else exit code 5; 0: no target"),
+
     TEXT(output, directory, "out", "where the results go"),
     CHOICE(output, activations, "what is kept of layer outputs and their gradients", "full", "boundary", "digest", "none"),
     CHOICE(output, gradients, "what is kept of parameter gradients", "full", "digest", "none"),
@@ -96,7 +99,7 @@ const struct deck_parameter deck_parameters[] = {
 const size_t deck_parameter_count = sizeof deck_parameters / sizeof *deck_parameters;
 
 const char *const deck_groups[DECK_GROUPS] = { "model", "batch", "pipeline", "arithmetic", "run", "machine",
-    "verify", "output" };
+    "verify", "target", "output" };
 
 static bool same_name(const char *a, const char *name, size_t length)
 {

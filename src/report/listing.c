@@ -12,6 +12,7 @@ void listing_print(struct listing *listing, const char *format, ...)
     va_start(arguments, format);
     text_add_list(&listing->text, format, arguments);
     va_end(arguments);
+    if (listing->only_kept) return;
     fputs(listing->text.data + before, stdout);
     fflush(stdout);
 }

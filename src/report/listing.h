@@ -4,7 +4,8 @@
 #include "base/base.h"
 
 struct listing {
-    bool speaks; /* rank 0 */
+    bool speaks;    /* rank 0 */
+    bool only_kept; /* not printed: where several pipelines run, that of the job is */
     struct text text;
 };
 void listing_print(struct listing *listing, const char *format, ...) __attribute__((format(printf, 2, 3)));

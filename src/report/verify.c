@@ -357,6 +357,13 @@ static enum verdict conclude(struct verification *v, struct text *out, bool prob
 
 enum verdict verify(struct side *run, struct side *reference, struct text *out)
 {
+    int rank;
+    return verify_and_locate(run, reference, out, &rank);
+}
+
+enum verdict verify_and_locate(struct side *run, struct side *reference, struct text *out, int *rank)
+{
+    *rank = -1;
     struct verification v = { .side = { { .side = run, .role = "run" },
                                   { .side = reference, .role = "reference" } } };
     bool problems = false;
@@ -372,6 +379,7 @@ enum verdict verify(struct side *run, struct side *reference, struct text *out)
     }
     compare_all(&v);
     const enum verdict verdict = conclude(&v, out, problems);
+    if (v.differing) *rank = side_rank(run, v.first[RUN].entry);
     for (int i = 0; i < 2; i++) {
         free(v.item[i]);
         free(v.side[i].buffer);

@@ -81,6 +81,7 @@ int main(void)
         { "run.device=host", "run.transport=mpi" },
         { "model.ffn=256", "" },
         { "verify.against=none", "verify.steps=all" },
+        { "target.fom=1e6", "target.bubble_max=0.5" },
         { "output.directory=elsewhere", "output.timeline=f" },
         { "output.activations=none", "output.gradients=digest" },
         { "output.parameters=full", "" },

@@ -87,6 +87,41 @@ static void nothing_outside_is_touched(void)
     refused("", "must name a directory");
 }
 
+/* A job of two pipelines: both are emptied of what their own lists name; what is left keeps its directory. */
+static void pipelines_are_removed_as_listed(void)
+{
+    const char *d = fresh_directory("job");
+    static const char list[] = "{\"format\":\"pipeleaf result\",\"files\":[\"listing.txt\",\"result.json\"],"
+                               "\"directories\":[\"pipeline0000\",\"pipeline0001\",\"pipeline0002\"]}";
+    static const char below[] = "{\"format\":\"pipeleaf result\",\"files\":[\"run.h5\",\"result.json\"],"
+                                "\"directories\":[\"deeper\"]}";
+    CHECK(!mkdir(in(d, "pipeline0000"), 0777) && !mkdir(in(d, "pipeline0001"), 0777) &&
+              !mkdir(in(d, "pipeline0000/deeper"), 0777) && !mkdir(in(d, "pipeline0009"), 0777),
+        "directories");
+    touch(in(d, "result.json"), list);
+    touch(in(d, "listing.txt"), "");
+    for (int k = 0; k < 2; k++) {
+        touch(in(d, k ? "pipeline0001/result.json" : "pipeline0000/result.json"), below);
+        touch(in(d, k ? "pipeline0001/run.h5" : "pipeline0000/run.h5"), "");
+    }
+    touch(in(d, "pipeline0000/deeper/result.json"), below);
+    touch(in(d, "pipeline0001/run.h5.part"), "half");
+    directory_prepare(d, "result.json");
+    CHECK(!there(in(d, "pipeline0001")), "a pipeline's directory goes with its files");
+    CHECK(!there(in(d, "pipeline0000/run.h5")) && !there(in(d, "pipeline0000/result.json")), "its files go");
+    CHECK(there(in(d, "pipeline0000/deeper/result.json")), "a list below is not followed further");
+    CHECK(there(in(d, "pipeline0009")), "a directory that was not listed stays");
+    CHECK(!there(in(d, "result.json")) && !there(in(d, "listing.txt")), "and what is the job's own");
+
+    touch(in(d, "result.json"),
+        "{\"format\":\"pipeleaf result\",\"files\":[],\"directories\":[\"../victims\"]}");
+    mkdir("victims", 0777);
+    touch("victims/result.json", below);
+    touch("victims/run.h5", "");
+    refused(d, "not the name of a file in this directory");
+    CHECK(there("victims/run.h5"), "nothing outside is touched");
+}
+
 static void run_ids_differ(void)
 {
     char id[100][80];
@@ -134,6 +169,7 @@ int main(int argc, char **argv)
 {
     only_what_was_listed_is_removed();
     nothing_outside_is_touched();
+    pipelines_are_removed_as_listed();
     run_ids_differ();
     const char *d = fresh_directory(argc > 1 ? argv[1] : "results");
     const struct making run = usual(d, "run");
