@@ -247,14 +247,30 @@ static void sink_tensor(void *context, struct tensor tensor, const float *data)
     atomic_fetch_add(&run->progress.count, 1);
 }
 
+/* Between steps, on rank 0: the others wait for it where they wait anyway. */
+static void show_progress(struct run *run, int done)
+{
+    struct progress_line *line = &run->progress_line;
+    if (!progress_line_due(line)) return;
+    const double mean = (seconds_now() - line->began) / done, share = (double)done / run->steps;
+    if (run->rehearses)
+        progress_line_write(line, share, "step %d of %d, %.4f s a step", done, run->steps, mean);
+    else
+        progress_line_write(line, share, "step %d of %d, %.4f s a step, %.3E tokens/s", done, run->steps,
+            mean, (double)model_tokens(&run->model) * run->model.microbatches / mean);
+}
+
 /* Warm-up and timed steps; then the recorded one, whose tensors go to the rank's file. */
 static void run_steps(struct run *run)
 {
     const int warmup = (int)run->deck.run.warmup_steps;
+    progress_line_start(
+        &run->progress_line, run->listing.speaks && !run->deck.run.quiet, run->deck.run.progress);
     for (int step = 1; step < run->steps; step++) {
         job_barrier(&run->job);
         if (step == 1) run->first_step_at = seconds_now();
         run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
+        show_progress(run, step);
     }
     const struct sink sink = { sink_tensor, run };
     open_output(run);
@@ -263,6 +279,7 @@ static void run_steps(struct run *run)
     run->records[run->steps - 1] = pipeline_step(run->pipeline, run->steps, false, &sink);
     run->recorded_seconds = seconds_now() - start;
     run->held = run->device->held(run->device);
+    progress_line_end(&run->progress_line);
     job_barrier(&run->job);
 }
 

@@ -195,8 +195,7 @@ int conclude(struct run *run)
                    : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
                                                        : EXIT_DONE;
         }
-        listing_banner(&run->listing, "verification");
-        listing_block(&run->listing, explanation.data);
+        listing_verification(&run->listing, explanation.data);
         listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);
         text_free(&explanation);
         struct text path = { 0 };
