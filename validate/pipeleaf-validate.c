@@ -19,27 +19,30 @@ static int conclude(enum verdict verdict, int code)
     return code;
 }
 
-static int help(enum page_form form, FILE *file, int code)
+static int help(enum page_form form)
 {
     struct text text = { 0 };
     validate_help(form, &text);
-    if (fputs(text.data, file) < 0 || fflush(file)) fail("cannot write what was asked for");
+    if (fputs(text.data, stdout) < 0 || fflush(stdout)) fail("cannot write to standard output");
     text_free(&text);
-    return code;
+    return EXIT_DONE;
 }
 
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(PAGE_PLAIN, stdout, EXIT_DONE);
-        if (!strcmp(argv[i], "--man")) return help(PAGE_MAN, stdout, EXIT_DONE);
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(PAGE_PLAIN);
+        if (!strcmp(argv[i], "--man")) return help(PAGE_MAN);
         if (!strcmp(argv[i], "--version")) {
             printf("pipeleaf-validate %s (%s), %s\n", pipeleaf_version, pipeleaf_commit, output_library());
             return EXIT_DONE;
         }
         if (argv[i][0] == '-') fail("option '%s': there are only --help, --version and --man", argv[i]);
     }
-    if (argc != 2 && argc != 3) return help(PAGE_PLAIN, stderr, EXIT_FAILED);
+    if (argc != 2 && argc != 3)
+        fail("%d arguments: there must be two, RUN and REFERENCE, or one DIRECTORY that holds both; "
+             "pipeleaf-validate --help says more",
+            argc - 1);
     struct side *run = NULL, *reference = NULL;
     struct text error = { 0 }, out = { 0 };
     enum verdict verdict = NOT_PERFORMED;

@@ -58,7 +58,8 @@ everything_is_said() {
     single run --hlep
     check "a mistyped option is refused" errors_with "no such option"
     single
-    check "no command: help on standard error, exit 1" exits 1
+    check "no command: one line says which there are" errors_with "the commands are"
+    check "and exit 1" exits 1
     single --man no-such-page
     check "an unknown page is refused" errors_with "pipeleaf-deck.5"
     "$PIPELEAF/pipeleaf-validate" --help >"$work/output" 2>&1

@@ -72,7 +72,10 @@ def not_read():
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)  # room for one line, then for none: what is left must hold any line
     process = subprocess.Popen([PROGRAM, *RUN, "run.steps=60", "run.progress=1e-9"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writing)
     os.close(writing)
-    code = process.wait()
+    try:
+        code = process.wait(60)
+    finally:
+        process.kill()  # where it stands still, waiting for a reader
     said = b""
     while block := os.read(reading, 65536):
         said += block
