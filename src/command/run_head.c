@@ -112,13 +112,13 @@ static void print_places(struct run *run)
 {
     struct listing *out = &run->listing;
     listing_banner_differs(out, "ranks");
-    listing_print(out, "%6s %-28s %7s  %-20s %s\n", "rank", "host", "threads", "CPUs", "device");
+    listing_print(out, "%6s %-27s %7s  %-20s %s\n", "rank", "host", "threads", "CPUs", "device");
     for (int r = 0; r < run->job.size; r++) {
         const struct place *place = &run->places[r];
-        char host[29], cpus[21], device[35], where[88];
+        char host[28], cpus[21], device[36], where[88];
         struct text list = { 0 };
         cpu_set_text(&place->cpus, &list);
-        listing_print(out, "%6d %-28s %7d  %-20s %s\n", r, cut_text(place->host, sizeof host - 1, host),
+        listing_print(out, "%6d %-27s %7d  %-20s %s\n", r, cut_text(place->host, sizeof host - 1, host),
             place->threads, cut_text(list.data ? list.data : "", sizeof cpus - 1, cpus),
             cut_text(place->device, sizeof device - 1, device));
         text_free(&list);

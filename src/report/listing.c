@@ -96,7 +96,7 @@ void listing_line(struct listing *listing, int indent, const char *format, ...)
 void listing_verification(struct listing *listing, const char *explanation)
 {
     struct text sides = { 0 }, rest = { 0 };
-    while (*explanation) {
+    while (explanation && *explanation) {
         const size_t length = strcspn(explanation, "\n");
         const bool side = !strncmp(explanation, "run: ", 5) || !strncmp(explanation, "reference: ", 11);
         text_add(side ? &sides : &rest, "%.*s\n", (int)length, explanation);

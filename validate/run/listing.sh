@@ -81,7 +81,7 @@ no_line_is_over_100_columns() {
         "$program" run input/tiny.nml pipeline.ranks=2 pipeline.schedule=zb-v output.directory="$work/out" </dev/null >"$work/output" 2>&1
     code=$?
     check "a run on hosts with long names is done" exits 0
-    check "their names are cut, and marked" has_line '^ +1 n{25}\.\.\. +[0-9]+  ' "$work/out/listing.txt"
+    check "their names are cut, and marked" has_line '^ +1 n{24}\.\.\. +[0-9]+  ' "$work/out/listing.txt"
     check "and it fits" fits "$work/out/listing.txt"
     launch 32 run input/textbook.nml pipeline.ranks=32 pipeline.chunks_per_rank=8 model.layers=256 run.device=rehearsal machine.forward=1e-6 \
         machine.backward=2e-6 run.steps=1 run.warmup_steps=0 output.directory="$work/out"
