@@ -59,6 +59,8 @@ find_missing() { # $1: run or test
         need qemu-user has_command qemu-aarch64
         need clang has_command clang
         need procps has_command pgrep
+        need mandoc has_command mandoc
+        need bsdextrautils has_command col
         need shellcheck has_command shellcheck
         need python3-venv has_python ensurepip
     fi

@@ -210,6 +210,15 @@ static void add_version(struct text *lines, const char *what, int code)
     text_add(lines, "%s%d.%d.%d", what, code / 10000, code / 100 % 100, code % 100);
 }
 
+void nccl_libraries(struct text *list)
+{
+    int version = 0;
+    NCCL_CALL(ncclGetVersion(&version));
+    add_version(list, "NCCL ", version);
+    add_version(list, " (built with ", NCCL_VERSION_CODE);
+    text_add(list, "); ");
+}
+
 void nccl_describe(const struct channels *channels, struct text *lines)
 {
     const struct nccl *nccl = channels->state;

@@ -2,6 +2,7 @@
    what the job says of them all. Its FOM is the median pipeline's: the figure that one pipeline alone has, so
    that a target, and jobs of other sizes, can be held against it; the total is beside it. */
 #include "command/run_state.h"
+#include "command/show.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ bool many_divide(struct run *run, struct text *error)
         identity_card_fill(&many->card, &run->deck, &run->model, "pipelines", run->world.library);
     many->card.facts.ranks = run->world.size;
     many->listing.speaks = run->world.rank == 0;
+    many->listing.only_kept = run->deck.run.quiet;
     directory_name(run->job.part, name);
     const size_t length = strlen(directory), room = DECK_STRING - sizeof name - 1;
     if (length > room) {
@@ -225,14 +227,15 @@ void many_print_head(struct run *run)
     const int ranks = run->job.size;
     listing_print(out, "Pipeleaf %s (%s): run of %s, %d pipelines of %d ranks side by side\n",
         pipeleaf_version, pipeleaf_commit, run->words.deck_path, run->job.parts, ranks);
-    listing_print(out, "run id    %s\ncompiler  %s\nlibraries %s\n", card->run_id, card->facts.compiler,
-        card->libraries.data);
-    if (run->words.inject) listing_print(out, "INJECTED  %s\n", run->words.inject);
+    if (run->words.inject) listing_line(out, 10, "INJECTED  %s", run->words.inject);
+    if (run->rehearses) listing_print(out, "REHEARSAL: nothing is computed; see the pipelines' listings\n");
+    show_build(out, card);
     listing_banner(out, "effective deck");
-    listing_block(out, card->deck.data);
-    if (run->rehearses) listing_print(out, "\nREHEARSAL: nothing is computed; see the pipelines' listings\n");
+    listing_verbatim(out, card->deck.data);
+    listing_banner_differs(out, "this run");
+    listing_print(out, "%-28s %s\n", "run id", card->run_id);
 
-    listing_banner(out, "pipelines");
+    listing_banner_differs(out, "pipelines");
     listing_print(out, "%8s  %-14s %-14s %s\n", "pipeline", "ranks", "directory", "hosts");
     for (int k = 0; k < run->job.parts; k++) {
         char of[32], name[24];
@@ -240,17 +243,18 @@ void many_print_head(struct run *run)
         snprintf(of, sizeof of, "%d-%d", k * ranks, k * ranks + ranks - 1);
         directory_name(k, name);
         hosts_text(run, k * ranks, &hosts);
-        listing_print(out, "%8d  %-14s %-14s %s\n", k, of, name, hosts.data);
+        listing_line(out, 40, "%8d  %-14s %-14s %s", k, of, name, hosts.data);
         text_free(&hosts);
     }
-    listing_print(out,
+    listing_line(out, 4,
         "every step, timed ones too, begins in all pipelines together: what they take from each other "
-        "is in the times\n");
+        "is in the times");
     if (run->oversubscribed)
-        listing_print(out, "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of "
-                           "peak are NOT MEASURED\n");
+        listing_line(out, 16,
+            "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of peak are NOT "
+            "MEASURED");
     if (run->shared_gpu)
-        listing_print(out, "SHARED: ranks share a GPU; times are not those of a GPU a rank\n");
+        listing_line(out, 8, "SHARED: ranks share a GPU; times are not those of a GPU a rank");
 }
 
 /* With so many decimals, or with an exponent where that is 0; "-": not measured. */
@@ -263,7 +267,7 @@ static const char *number_text(double value, int decimals, char text[32])
 
 static void print_results(struct listing *out, const struct outcome *outcomes, int count)
 {
-    listing_banner(out, "results");
+    listing_banner_differs(out, "results");
     listing_print(out, "%8s  %14s  %10s  %14s  %9s  %4s  %s\n", "pipeline", "FOM, tokens/s", "of median",
         "step, seconds", "idle/step", "exit", "verification");
     for (int k = 0; k < count; k++) {
@@ -300,7 +304,7 @@ static void name_pipelines(struct listing *out, const struct run *run, const str
     for (int k = 0; k < run->job.parts; k++) {
         const struct outcome *o = &outcomes[k];
         if (o->code != EXIT_WRONG && !o->is_slow) continue;
-        if (!any) listing_banner(out, "wrong or slow");
+        if (!any) listing_banner_differs(out, "wrong or slow");
         any = true;
         char name[24];
         directory_name(k, name);
@@ -352,7 +356,7 @@ static int conclude_job(struct run *run, struct outcome *outcomes)
     const int target_count = targets_check(&run->deck, f.fom_min, f.bubble_max, targets);
     targets_print(out, targets, target_count, "of the worst pipeline");
 
-    listing_banner(out, "nodes");
+    listing_banner_differs(out, "nodes");
     int hosts;
     struct node *nodes = nodes_judge(outcomes, count, run->job.size, run->all_places, &hosts);
     for (int i = 0; i < hosts; i++)

@@ -255,6 +255,19 @@ static void sink_tensor(void *context, struct tensor tensor, const float *data)
     atomic_fetch_add(&run->progress.count, 1);
 }
 
+/* Between steps, on rank 0 of the job: the others wait for it where they wait anyway. */
+static void show_progress(struct run *run, int done)
+{
+    struct progress_line *line = &run->progress_line;
+    if (!progress_line_due(line)) return;
+    const double mean = (seconds_now() - line->began) / done, share = (double)done / run->steps;
+    if (run->rehearses)
+        progress_line_write(line, share, "step %d of %d, %.4f s a step", done, run->steps, mean);
+    else
+        progress_line_write(line, share, "step %d of %d, %.4f s a step, %.3E tokens/s", done, run->steps,
+            mean, (double)model_tokens(&run->model) * run->model.microbatches / mean);
+}
+
 /* Warm-up and timed steps; then the recorded one, whose tensors go to the rank's file. Each begins together
    in all pipelines of the job: what they take from each other, on a network or a host that they share, is in
    the times. And so the watchdog of the job sees a pipeline that hangs: the others come to the next step and
@@ -262,10 +275,13 @@ static void sink_tensor(void *context, struct tensor tensor, const float *data)
 static void run_steps(struct run *run)
 {
     const int warmup = (int)run->deck.run.warmup_steps;
+    progress_line_start(
+        &run->progress_line, run->world.rank == 0 && !run->deck.run.quiet, run->deck.run.progress);
     for (int step = 1; step < run->steps; step++) {
         job_barrier(&run->world);
         if (step == 1) run->first_step_at = seconds_now();
         run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
+        show_progress(run, step);
     }
     const struct sink sink = { sink_tensor, run };
     open_output(run);
@@ -274,6 +290,7 @@ static void run_steps(struct run *run)
     run->records[run->steps - 1] = pipeline_step(run->pipeline, run->steps, false, &sink);
     run->recorded_seconds = seconds_now() - start;
     run->held = run->device->held(run->device);
+    progress_line_end(&run->progress_line);
     job_barrier(&run->job);
 }
 

@@ -266,8 +266,7 @@ int conclude(struct run *run)
     if (is_rechecked(run)) recheck_now(run, &explanation);
     if (run->job.rank == 0) {
         judge(run, &explanation);
-        listing_banner(&run->listing, "verification");
-        listing_block(&run->listing, explanation.data);
+        listing_verification(&run->listing, explanation.data);
         listing_end(&run->listing, run->figures.fom, verdict_text[run->outcome.verdict]);
         text_free(&explanation);
         struct text path = { 0 };

@@ -111,7 +111,7 @@ void prepare_directory(struct run *run)
     facts->threads = run->threads;
     facts->rank_of_layer = run->rank_of_layer;
     run->listing.speaks = run->job.rank == 0;
-    run->listing.only_kept = run->many != NULL;
+    run->listing.only_kept = run->deck.run.quiet || run->many != NULL;
     run->outcome = (struct outcome){ .verdict = NOT_PERFORMED,
         .code = EXIT_FAILED,
         .injected = run->injection.active,
@@ -123,71 +123,67 @@ void prepare_directory(struct run *run)
     if (run->job.rank == 0) write_result(run);
 }
 
-/* Which GPU each rank has, for whoever hunts one. */
-static void print_gpus(struct run *run)
+/* Where each rank is and what it has there, for whoever hunts one. */
+static void print_places(struct run *run)
 {
     struct listing *out = &run->listing;
+    listing_banner_differs(out, "ranks");
+    listing_print(out, "%6s %-27s %7s  %-20s %s\n", "rank", "host", "threads", "CPUs", "device");
     for (int r = 0; r < run->job.size; r++) {
         const struct place *place = &run->places[r];
+        char host[28], cpus[21], device[36], where[88];
+        struct text list = { 0 };
+        cpu_set_text(&place->cpus, &list);
+        listing_print(out, "%6d %-27s %7d  %-20s %s\n", r, cut_text(place->host, sizeof host - 1, host),
+            place->threads, cut_text(list.data ? list.data : "", sizeof cpus - 1, cpus),
+            cut_text(place->device, sizeof device - 1, device));
+        text_free(&list);
         if (!place->uuid[0]) continue;
-        struct text cpus = { 0 };
-        cpu_set_text(&place->cpus, &cpus);
-        listing_print(out, "%6d %s at %s; CPUs %s\n", r, place->uuid, place->where, cpus.data);
-        text_free(&cpus);
+        struct text gpu = { 0 };
+        text_add(&gpu, "%s at %s", place->uuid, place->where);
+        listing_print(out, "%6s %s\n", "", cut_text(gpu.data, sizeof where - 1, where));
+        text_free(&gpu);
     }
     if (run->shared_gpu)
-        listing_print(
-            out, "SHARED: ranks share a GPU; times and shares of peak are not those of a GPU a rank\n");
+        listing_line(
+            out, 8, "SHARED: ranks share a GPU; times and shares of peak are not those of a GPU a rank");
+    if (run->oversubscribed)
+        listing_line(out, 16,
+            "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of peak are NOT "
+            "MEASURED");
 }
 
-void print_head(struct run *run)
+/* What each rank computes. */
+static void print_partition(struct run *run)
 {
     struct listing *out = &run->listing;
-    if (run->many) many_print_head(run);
-    if (!out->speaks) return;
-    char a[32];
-    listing_print(
-        out, "Pipeleaf %s (%s): run of %s\n", pipeleaf_version, pipeleaf_commit, run->words.deck_path);
-    listing_print(out, "run id    %s\ncompiler  %s\nlibraries %s\n", run->card.run_id,
-        run->card.facts.compiler, run->card.libraries.data);
-    if (run->many)
-        listing_print(out, "pipeline  %d of %d side by side, on ranks %d to %d of the job\n", run->job.part,
-            run->job.parts, run->world.rank, run->world.rank + run->job.size - 1);
-    if (run->injection.active) listing_print(out, "INJECTED  %s\n", run->words.inject);
-    listing_banner(out, "effective deck");
-    listing_block(out, run->card.deck.data);
-
-    if (run->rehearses)
-        listing_print(out,
-            "\nREHEARSAL: nothing is computed; every action waits for the time that %s gives it, every "
-            "message is "
-            "stamped and checked\n",
-            run->words.from ? run->words.from : "&machine");
-    listing_banner(out, "ranks");
-    listing_print(out, "%6s %-20s %7s %12s  %-24s %s\n", "rank", "host", "threads", "planned",
-        "layers (from 1)", "device");
+    listing_banner(out, "chunks and layers of the ranks");
+    listing_print(out, "%6s %12s  %-24s | %s\n", "rank", "memory", "chunks (from 0)", "layers (from 1)");
     for (int r = 0; r < run->job.size; r++) {
-        struct text layers = { 0 };
+        struct text chunks = { 0 }, layers = { 0 };
+        char bytes[32];
+        show_chunks(&run->program, r, &chunks);
         show_layers(&run->partition, &run->program, r, &layers);
-        listing_print(out, "%6d %-20.20s %7d %12s  %-24s %s\n", r, run->places[r].host,
-            run->places[r].threads, bytes_text(run->places[r].planned, a), layers.data,
-            run->places[r].device);
+        listing_line(out, 21, "%6d %12s  %-24s | %s", r, bytes_text(run->places[r].planned, bytes),
+            chunks.data, layers.data);
+        text_free(&chunks);
         text_free(&layers);
     }
-    print_gpus(run);
-    if (run->oversubscribed)
-        listing_print(out, "OVERSUBSCRIBED: more threads than CPUs in the ranks' affinity masks; shares of "
-                           "peak are NOT MEASURED\n");
+}
 
-    listing_banner(out, "plan");
+static void print_plan(struct run *run)
+{
+    struct listing *out = &run->listing;
     const struct memory_plan *plan = &run->planned;
+    char bytes[32];
+    listing_banner(out, "plan");
     show_schedule(out, &run->deck, &run->model, &run->partition, &run->program);
     if (run->rehearses)
         listing_print(out, "%-28s %d, none allocated (rank 0)\n", "activation slots", plan->slot_count);
     else
         listing_print(out, "%-28s %d of %s (rank 0)\n", "activation slots", plan->slot_count,
-            bytes_text((double)plan->slot_bytes, a));
-    listing_print(out, "%-28s %s (rank 0)\n", "channel buffers", bytes_text((double)plan->buffers, a));
+            bytes_text((double)plan->slot_bytes, bytes));
+    listing_print(out, "%-28s %s (rank 0)\n", "channel buffers", bytes_text((double)plan->buffers, bytes));
     struct text lines = { 0 };
     channels_describe(run->channels, &lines);
     if (lines.length) listing_block(out, lines.data);
@@ -195,4 +191,30 @@ void print_head(struct run *run)
     listing_print(out, "%-28s %s\n", "overlap", run->deck.pipeline.overlap ? "on" : "off");
     listing_print(out, "%-28s %d warm-up, %d timed, 1 recorded (step %d)\n", "steps",
         (int)run->deck.run.warmup_steps, (int)run->deck.run.steps, run->steps);
+}
+
+void print_head(struct run *run)
+{
+    struct listing *out = &run->listing;
+    if (run->many) many_print_head(run);
+    if (!out->speaks) return;
+    listing_print(
+        out, "Pipeleaf %s (%s): run of %s\n", pipeleaf_version, pipeleaf_commit, run->words.deck_path);
+    if (run->many)
+        listing_print(out, "pipeline  %d of %d side by side, on ranks %d to %d of the job\n", run->job.part,
+            run->job.parts, run->world.rank, run->world.rank + run->job.size - 1);
+    if (run->injection.active) listing_line(out, 10, "INJECTED  %s", run->words.inject);
+    if (run->rehearses)
+        listing_line(out, 11,
+            "REHEARSAL: nothing is computed; every action waits for the time that %s gives it, every message "
+            "is stamped and checked",
+            run->words.from ? run->words.from : "&machine");
+    show_build(out, &run->card);
+    listing_banner(out, "effective deck");
+    listing_verbatim(out, run->card.deck.data);
+    print_partition(run);
+    print_plan(run);
+    listing_banner_differs(out, "this run");
+    listing_print(out, "%-28s %s\n", "run id", run->card.run_id);
+    print_places(run);
 }

@@ -5,6 +5,7 @@
 #include "command/outcome.h"
 #include "command/setup.h"
 #include "command/target.h"
+#include "report/progress_line.h"
 #include <sched.h>
 
 /* What is measured over the timed steps, on rank 0. NaN: not measured. */
@@ -67,6 +68,7 @@ struct run {
     struct listing listing;
 
     struct progress progress;
+    struct progress_line progress_line;
     struct watchdog *watchdog;
     struct pipeline *pipeline;
     struct output *output;
@@ -116,6 +118,8 @@ void write_rank_file(struct run *run);
 void gather_run(struct run *run);
 void gather_free(struct run *run);
 void print_figures(struct run *run);
+/* run_timers.c: where the timed steps' seconds went, by rank. Rank 0, after gather_run. */
+void print_timers(struct run *run);
 /* digest.txt (but of a rehearsal), run.h5, timeline.json. */
 void write_run_files(struct run *run);
 /* Verifies, prints the last lines, writes listing.txt and result.json; the exit code is the same on all

@@ -30,7 +30,7 @@ bool targets_met(const struct target *targets, int count)
 void targets_print(struct listing *listing, const struct target *targets, int count, const char *whose)
 {
     if (!count) return;
-    listing_banner(listing, "target");
+    listing_banner_differs(listing, "target");
     listing_print(listing, "%-28s %14s %14s  %s\n", "", "target", "measured", whose);
     for (int i = 0; i < count; i++) {
         char value[32] = "NOT MEASURED";

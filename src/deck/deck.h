@@ -36,6 +36,8 @@ struct deck {
         char device[DECK_STRING], transport[DECK_STRING];
         bool share_device; /* NCCL between ranks on one GPU */
         double timeout;    /* seconds */
+        double progress;   /* seconds between lines that say how far the run is; 0: none */
+        bool quiet;        /* nothing is printed but errors */
     } run;
     struct {
         double forward, backward, input,

@@ -1,5 +1,6 @@
 #include "report/library.h"
 #include "report/output.h"
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
@@ -80,4 +81,15 @@ const char *output_library(void)
 #endif
     snprintf(name, sizeof name, "HDF5 %u.%u.%u (%s)", major, minor, release, build);
     return name;
+}
+
+const char *json_library(void)
+{
+#if JANSSON_VERSION_HEX >= 0x020e00
+    static char name[32];
+    snprintf(name, sizeof name, "Jansson %s", jansson_version_str());
+    return name;
+#else
+    return "Jansson " JANSSON_VERSION;
+#endif
 }

@@ -44,3 +44,5 @@ void output_write_links(
 
 /* The library: "HDF5 1.10.8 (serial)". */
 const char *output_library(void);
+/* That of JSON: "Jansson 2.14". */
+const char *json_library(void);

@@ -78,6 +78,7 @@ int main(void)
         { "batch.microbatches=1", "batch.microbatch_size=16" },
         { "run.steps=2", "run.warmup_steps=2" },
         { "run.threads=2", "run.timeout=5" },
+        { "run.progress=1", "run.quiet=t" },
         { "run.device=host", "run.transport=mpi" },
         { "model.ffn=256", "" },
         { "verify.against=none", "verify.steps=all" },
