@@ -99,7 +99,7 @@ submit() { # name, sbatch option..., --, words: the job's number
         options+=("$1")
         shift
     done
-    timeout 10 sbatch --parsable --output="$work/$name.log" "${options[@]}" jobscripts/slurm.sh input/tiny.nml output.directory="$work/$name" "${@:2}"
+    timeout 10 sbatch --parsable --output="$work/$name.log" "${options[@]}" jobscripts/slurm.sh "${@:2}"
 }
 # shellcheck disable=SC2317,SC2329
 ended() { [[ $(field "$1" JobState) =~ ^(COMPLETED|FAILED|TIMEOUT|CANCELLED|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE)$ ]]; }
@@ -118,10 +118,12 @@ of() { # name, number: the job that the next facts are about
 }
 
 # Slurm's least limit is a minute; the administrator sets an earlier end.
-limit=$(submit limit --ntasks=1 --time=1 -- pipeline.ranks=1 run.timeout=20.0 run.steps=200000 output.activations=none output.gradients=none)
+limit=$(submit limit --ntasks=1 --time=1 -- input/tiny.nml output.directory="$work/limit" pipeline.ranks=1 run.timeout=20.0 run.steps=200000 output.activations=none output.gradients=none)
 wait_for 20 running "$limit"
-right=$(submit right --ntasks=4 --overcommit --)
-wrong=$(submit wrong --ntasks=4 --overcommit --dependency=afterany:"$right" -- --inject step=5,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3)
+right=$(submit right --ntasks=4 --overcommit -- input/tiny.nml output.directory="$work/right")
+wrong=$(submit wrong --ntasks=4 --overcommit --dependency=afterany:"$right" -- input/tiny.nml output.directory="$work/wrong" \
+    --inject step=5,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3)
+table=$(submit table --ntasks=2 --overcommit --dependency=afterany:"$wrong" -- sweep input/tiny.nml p=1,2 v=1 m=2 run.steps=1 output="$work/table")
 wait_for 20 stepping
 timeout 5 scontrol update jobid="$limit" endtime=now+1
 
@@ -141,7 +143,12 @@ check "a wrong run: the job is FAILED" is JobState FAILED
 check "with exit code 2" is ExitCode 2:0
 check "and UNSUCCESSFUL in its log" verdict_is UNSUCCESSFUL
 
-refused=$(submit refused --ntasks=1 --time=1 -- pipeline.ranks=1)
+of table "$table" 40
+check "a sweep in a job: COMPLETED" is JobState COMPLETED
+check "its cells are right" test "$(grep -c ',right,SUCCESSFUL,' "$work/table/sweep.csv")" = 2
+check "their launch is srun's" grep -q "^srun " "$work/table/job/launch.txt"
+
+refused=$(submit refused --ntasks=1 --time=1 -- input/tiny.nml output.directory="$work/refused" pipeline.ranks=1)
 of refused "$refused" 20
 check "a time limit below the watchdog's: FAILED" is JobState FAILED
 check "for that reason" says "wall time, 60 seconds, is not above run.timeout"

@@ -31,13 +31,13 @@ check "where no cell ran at all, it is one" exits 1
 sweep p=2 v=1 m=2 --inject step=2,layer=3,microbatch=1,tensor=gradients/mlp.up.weight,element=77,bit=3
 check "a wrong cell: exit 2" exits 2
 check "and WRONG in the table" csv_row '2,1,2,interleaved-1f1b,2,WRONG,UNSUCCESSFUL'
-sweep p=2 v=1 m=2 verify.against="$work/nothing"
+sweep p=1 v=1 m=2 verify.against="$work/nothing"
 check "no reference where one was named: exit 3" exits 3
-check "and NOT-VERIFIED" csv_row '2,1,2,interleaved-1f1b,3,NOT-VERIFIED,NOT PERFORMED'
-sweep p=2 v=1 m=2 verify.against=none
+check "and NOT-VERIFIED" csv_row '1,1,2,interleaved-1f1b,3,NOT-VERIFIED,NOT PERFORMED'
+sweep p=1 v=1 m=2 verify.against=none
 check "verification not wanted: exit 0" exits 0
-check "and never right" csv_row '2,1,2,interleaved-1f1b,0,done,NOT PERFORMED'
-sweep p=1,2 v=1 m=2 verify.against=none run.device=cuda
+check "and never right" csv_row '1,1,2,interleaved-1f1b,0,done,NOT PERFORMED'
+sweep p=2 v=1 m=2 verify.against=none run.device=cuda
 check "no such device: exit 1" exits 1
 check "and FAILED, without a figure" csv_row '2,1,2,interleaved-1f1b,1,FAILED,none,-,-,-,-$'
 check "an earlier sweep's result is not shown" test ! -e "$work/sweep/p2-v1-m2-interleaved-1f1b/result.json"
