@@ -60,6 +60,7 @@ find_missing() { # $1: run or test
         need procps has_command pgrep
         need shellcheck has_command shellcheck
         need python3-venv has_python ensurepip
+        need jube has_command jube
     fi
 }
 
