@@ -135,7 +135,7 @@ class pipeleaf_test(rfm.RunOnlyRegressionTest):
         return sn.all([
             sn.assert_eq(verdict, "SUCCESSFUL", msg=f"VERIFICATION = {verdict}, exit code = {code}, FILES = {files}"),
             sn.assert_eq(ranks, self.num_tasks, msg=f"{ranks} ranks reported, {self.num_tasks} asked for"),
-            sn.assert_in(files, ("SUCCESSFUL", "NO REFERENCE"), msg=f"FILES = {files}: the files left behind are not those of the run"),
+            sn.assert_in(files, ("SUCCESSFUL", "NO REFERENCE"), msg=f"FILES = {files}: the files left behind are not the run's"),
             sn.assert_eq(code, "0", msg=f"exit code = {code}, though VERIFICATION = {verdict}"),
             sn.assert_found_s(r"^[0-9.]+E[+-][0-9]+ tokens/s$", fom, msg=f"FOM = {fom}"),
         ])

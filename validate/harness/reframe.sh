@@ -46,7 +46,7 @@ fails_saying "VERIFICATION = NOT PERFORMED, exit code = 0"
 reframe code ""
 fails_saying "exit code = 7, though VERIFICATION = SUCCESSFUL"
 reframe files ""
-fails_saying "the files left behind are not those of the run"
+fails_saying "the files left behind are not the run's"
 reframe nothing "" -S pipeleaf_test.wanted_fom=1e12
 fails_saying "performance"
 

@@ -1,5 +1,5 @@
-"""What can be said of the Spack package without Spack: it compiles, its source is this checkout, and every CMake variable that it sets
-is one that the build reads.
+"""What can be said of the Spack package without Spack: it compiles, its source is this checkout, and every CMake variable that it
+sets is one that the build reads.
 
 usage: spack_package.py SOURCE
 """
