@@ -71,6 +71,7 @@ find_missing() { # $1: run or test
             need slurmd has_daemon slurmd
             need slurm-client has_command sbatch
         fi
+        need jube has_command jube
     fi
 }
 
