@@ -1,72 +1,32 @@
 /* timeline.json: Chrome trace events. */
 #include "report/idle.h"
-#include "report/result.h"
-#include "schedule/dataflow.h"
+#include "report/timeline_parts.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What is written, and what its parts share. Times are whole nanoseconds, so that no rounding makes events of
- * one thread overlap. */
-struct writer {
-    const struct timeline *t;
-    struct text out;
-    double begin;                /* of the first step; seconds */
-    struct made *made;           /* [2 chunks microbatches] of the step that is written, by compute_index */
-    struct span *send, *receive; /* [messages of all steps] by first_message and the order on the channel */
-    size_t *first_message;       /* [channels + 1] */
-    long left_out;
-};
-
-/* When an output was made, and where. */
-struct made {
-    double end;
-    int rank;
-    enum compute_kind kind;
-};
-
-struct span {
-    long long start, end; /* nanoseconds; both 0: no such message */
-};
-
-enum { COMPUTE_THREAD = 1, LEAST_IDLE = 1000 /* nanoseconds; what is shorter is not shown */ };
-
-/* Numbers from 1: viewers take process 0 and thread 0 for the idle ones. The run itself comes first. */
-static int process_of(int rank)
-{
-    return rank + 1;
-}
-static int process_of_run(const struct timeline *t)
-{
-    return t->rank_count + 1;
-}
-static int thread_of(int channel, bool is_send)
-{
-    return COMPUTE_THREAD + 1 + 2 * channel + !is_send;
-}
-
-static long long nanoseconds(const struct writer *w, double seconds)
+long long timeline_nanoseconds(const struct writer *w, double seconds)
 {
     return llround(1e9 * (seconds - w->begin));
 }
 
 /* --- parts of an event --- */
 
-static void add_time(struct text *out, const char *name, long long nanoseconds)
+void timeline_time(struct text *out, const char *name, long long nanoseconds)
 {
     text_add(out, ",\"%s\":%lld.%03lld", name, nanoseconds / 1000, nanoseconds % 1000);
 }
 
-static void begin_event(struct writer *w, const char *phase, int process, int thread)
+void timeline_begin(struct writer *w, const char *phase, int process, int thread)
 {
     text_add(&w->out, ",\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, process, thread);
 }
 
-static void add_span(struct writer *w, long long start, long long end)
+void timeline_span(struct writer *w, long long start, long long end)
 {
-    add_time(&w->out, "ts", start);
-    add_time(&w->out, "dur", end - start);
+    timeline_time(&w->out, "ts", start);
+    timeline_time(&w->out, "dur", end - start);
 }
 
 /* A string as JSON has it; hosts and devices may be called anything. */
@@ -83,7 +43,7 @@ static void add_string(struct text *out, const char *text)
 static void name_it(
     struct writer *w, const char *what, int process, int thread, const char *member, const char *name)
 {
-    begin_event(w, "M", process, thread);
+    timeline_begin(w, "M", process, thread);
     text_add(&w->out, ",\"name\":\"%s\",\"args\":{\"%s\":", what, member);
     add_string(&w->out, name);
     text_add(&w->out, "}}");
@@ -91,11 +51,11 @@ static void name_it(
 
 static void sort_it(struct writer *w, const char *what, int process, int thread, int index)
 {
-    begin_event(w, "M", process, thread);
+    timeline_begin(w, "M", process, thread);
     text_add(&w->out, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", what, index);
 }
 
-static const char *kind_of(const struct channel_plan *channel)
+const char *timeline_kind(const struct channel_plan *channel)
 {
     return channel->kind == CHANNEL_ACTIVATION ? "activations" : "gradients";
 }
@@ -123,11 +83,11 @@ static void name_rank(struct writer *w, const struct rank_trace *trace)
         const struct channel_plan *channel = &w->t->channels[c];
         if (channel->local) continue; /* a hand-over: nothing is sent */
         if (channel->from == trace->rank) {
-            snprintf(name, sizeof name, "send %s to rank %d", kind_of(channel), channel->to);
+            snprintf(name, sizeof name, "send %s to rank %d", timeline_kind(channel), channel->to);
             name_thread(w, trace->rank, thread_of(c, true), name);
         }
         if (channel->to == trace->rank) {
-            snprintf(name, sizeof name, "receive %s from rank %d", kind_of(channel), channel->from);
+            snprintf(name, sizeof name, "receive %s from rank %d", timeline_kind(channel), channel->from);
             name_thread(w, trace->rank, thread_of(c, false), name);
         }
     }
@@ -157,14 +117,14 @@ static void add_step(struct writer *w, int step)
     const int process = process_of_run(w->t);
     double begin, end;
     step_bounds(w->t, step, &begin, &end);
-    begin_event(w, "X", process, COMPUTE_THREAD);
+    timeline_begin(w, "X", process, COMPUTE_THREAD);
     text_add(&w->out, ",\"name\":\"step %d\",\"cat\":\"step\"", step + 1);
-    add_span(w, nanoseconds(w, begin), nanoseconds(w, end));
+    timeline_span(w, timeline_nanoseconds(w, begin), timeline_nanoseconds(w, end));
     text_add(&w->out, ",\"args\":{\"step\":%d,\"kind\":\"%s\",\"planned\":%.3f}}", step + 1,
         step_kind(w, step), 1e6 * w->t->makespan);
-    begin_event(w, "i", process, COMPUTE_THREAD);
+    timeline_begin(w, "i", process, COMPUTE_THREAD);
     text_add(&w->out, ",\"name\":\"step %d begins\",\"cat\":\"step\",\"s\":\"g\"", step + 1);
-    add_time(&w->out, "ts", nanoseconds(w, begin));
+    timeline_time(&w->out, "ts", timeline_nanoseconds(w, begin));
     text_add(&w->out, "}");
 }
 
@@ -205,12 +165,12 @@ static void add_idle(struct writer *w, const struct rank_trace *trace, int step,
     double cut[IDLE_CAUSES + 1];
     idle_split(gap, cut);
     for (int cause = 0; cause < IDLE_CAUSES; cause++) {
-        long long start = nanoseconds(w, cut[cause]), end = nanoseconds(w, cut[cause + 1]);
+        long long start = timeline_nanoseconds(w, cut[cause]), end = timeline_nanoseconds(w, cut[cause + 1]);
         if (start < free_since) start = free_since;
         if (end - start < LEAST_IDLE) continue;
-        begin_event(w, "X", process_of(trace->rank), COMPUTE_THREAD);
+        timeline_begin(w, "X", process_of(trace->rank), COMPUTE_THREAD);
         text_add(&w->out, ",\"name\":\"%s\",\"cat\":\"idle\"", idle_name[cause]);
-        add_span(w, start, end);
+        timeline_span(w, start, end);
         text_add(&w->out, ",\"args\":{\"step\":%d,\"planned\":%.3f", step + 1, 1e6 * gap->planned);
         if (maker && cause != IDLE_OTHER) {
             char what[64];
@@ -227,9 +187,9 @@ static void add_action(struct writer *w, const struct rank_trace *trace, const s
     static const char *const kind[COMPUTE_KINDS] = { "forward", "backward", "input gradient",
         "weight gradient" };
     char name[64];
-    begin_event(w, "X", process_of(trace->rank), COMPUTE_THREAD);
+    timeline_begin(w, "X", process_of(trace->rank), COMPUTE_THREAD);
     text_add(&w->out, ",\"name\":\"%s\",\"cat\":\"compute\"", compute_text(compute_of(a), name, sizeof name));
-    add_span(w, start, end);
+    timeline_span(w, start, end);
     text_add(&w->out,
         ",\"args\":{\"step\":%d,\"kind\":\"%c\",\"what\":\"%s\",\"chunk\":%d,\"microbatch\":%d,\"slot\":%d,"
         "\"waited\":%.3f,\"planned\":%.3f}}",
@@ -244,7 +204,7 @@ static void add_actions(struct writer *w, const struct rank_trace *trace, int st
     double begin, end, free_since, planned_free = 0;
     step_bounds(t, step, &begin, &end);
     free_since = begin;
-    long long shown = nanoseconds(w, begin);
+    long long shown = timeline_nanoseconds(w, begin);
     for (size_t i = 0; i < count; i++) {
         const struct action_record *a = &trace->actions[(size_t)step * count + i];
         struct compute maker;
@@ -258,7 +218,7 @@ static void add_actions(struct writer *w, const struct rank_trace *trace, int st
             made ? made->end : free_since, a->waited };
         if (a->start > free_since)
             add_idle(w, trace, step, &gap, made ? &maker : NULL, made ? made->rank : -1, shown);
-        long long from = nanoseconds(w, a->start), to = nanoseconds(w, a->end);
+        long long from = timeline_nanoseconds(w, a->start), to = timeline_nanoseconds(w, a->end);
         if (from < shown) from = shown;
         if (to < from) to = from;
         add_action(w, trace, a, &trace->planned[i], from, to);
@@ -268,102 +228,6 @@ static void add_actions(struct writer *w, const struct rank_trace *trace, int st
     }
     const struct gap gap = { free_since, end, t->makespan - planned_free, last_end, 0 };
     if (end > free_since) add_idle(w, trace, step, &gap, NULL, -1, shown);
-}
-
-/* --- messages --- */
-
-/* Both ends of every message, by its number on the channel. */
-static void index_messages(struct writer *w)
-{
-    const struct timeline *t = w->t;
-    w->first_message = allocate((size_t)t->channel_count + 1, sizeof *w->first_message);
-    for (int c = 0; c < t->channel_count; c++)
-        w->first_message[c + 1] = w->first_message[c] + (size_t)t->channels[c].messages * (size_t)t->steps;
-    w->send = allocate(w->first_message[t->channel_count], sizeof *w->send);
-    w->receive = allocate(w->first_message[t->channel_count], sizeof *w->receive);
-}
-
-static void add_transfer(struct writer *w, const struct rank_trace *trace, const struct transfer_record *m,
-    const struct span *span)
-{
-    const struct channel_plan *channel = &w->t->channels[m->channel];
-    begin_event(w, "X", process_of(trace->rank), thread_of(m->channel, m->is_send));
-    text_add(&w->out, ",\"name\":\"%s chunk %d microbatch %d\",\"cat\":\"transfer\"",
-        m->is_send ? "send" : "receive", m->chunk, m->microbatch);
-    add_span(w, span->start, span->end);
-    text_add(&w->out,
-        ",\"args\":{\"step\":%d,\"kind\":\"%s\",\"bytes\":%zu,\"from_rank\":%d,\"to_rank\":%d,\"chunk\":%d,"
-        "\"microbatch\":%d,\"channel\":%d,\"buffer\":%d",
-        m->step, kind_of(channel), w->t->message_bytes, channel->from, channel->to, m->chunk, m->microbatch,
-        m->channel, m->buffer);
-    add_time(&w->out, "posted", nanoseconds(w, m->posted));
-    add_time(&w->out, "complete", nanoseconds(w, m->complete));
-    text_add(&w->out, "}}");
-}
-
-/* The next message of the same channel's end, or NULL. Spans of messages lie in the order of the channel. */
-static struct span *next_of(const struct writer *w, const struct transfer_record *m, struct span *span)
-{
-    const struct span *end = (m->is_send ? w->send : w->receive) + w->first_message[m->channel + 1];
-    return span + 1 < end && span[1].end != 0 ? span + 1 : NULL;
-}
-
-static void add_transfers(struct writer *w, const struct rank_trace *trace)
-{
-    const size_t channels = (size_t)w->t->channel_count;
-    struct span **span = allocate(2 * channels, sizeof *span); /* of each channel and end, the next one */
-    for (int pass = 0; pass < 2; pass++) {                     /* note all messages, then write them */
-        for (size_t c = 0; c < channels; c++) {
-            span[2 * c] = w->receive + w->first_message[c];
-            span[2 * c + 1] = w->send + w->first_message[c];
-        }
-        for (size_t i = 0; i < trace->transfer_count; i++) {
-            const struct transfer_record *m = &trace->transfers[i];
-            struct span *s = span[2 * (size_t)m->channel + (m->is_send != 0)]++;
-            if (pass == 0) {
-                *s = (struct span){ nanoseconds(w, m->posted), nanoseconds(w, m->complete) };
-                continue;
-            }
-            /* A channel is a FIFO, and several of its messages may be under way: a send is shown until the
-             * next one is posted, a receive from when the one before was complete. One that takes no time is
-             * shown as a nanosecond, so that its flow has a place. */
-            struct span *next = next_of(w, m, s);
-            if (m->is_send && next && s->end > next->start) s->end = next->start;
-            if (s->end <= s->start) s->end = s->start + 1;
-            if (next && next->start < s->end) next->start = s->end;
-            add_transfer(w, trace, m, s);
-        }
-    }
-    free(span);
-}
-
-static void add_flow(struct writer *w, const char *phase, int rank, int channel, size_t message, long long at)
-{
-    const bool is_send = phase[0] == 's';
-    begin_event(w, phase, process_of(rank), thread_of(channel, is_send));
-    text_add(&w->out, ",\"name\":\"message\",\"cat\":\"message\",\"id\":%zu%s", message,
-        is_send ? "" : ",\"bp\":\"e\"");
-    add_time(&w->out, "ts", at);
-    text_add(&w->out, "}");
-}
-
-/* The k-th send of a channel meets its k-th receive. Where the clocks of two hosts are so far apart that a
- * message arrived before it was sent, an arrow would go back in time: it is left out, and counted. */
-static void add_flows(struct writer *w)
-{
-    for (int c = 0; c < w->t->channel_count; c++) {
-        const struct channel_plan *channel = &w->t->channels[c];
-        for (size_t m = w->first_message[c]; m < w->first_message[c + 1]; m++) {
-            const struct span *send = &w->send[m], *receive = &w->receive[m];
-            if (channel->local || send->end == 0 || receive->end == 0) continue;
-            if (receive->end - 1 < send->start) {
-                w->left_out++;
-                continue;
-            }
-            add_flow(w, "s", channel->from, c, m, send->start);
-            add_flow(w, "f", channel->to, c, m, receive->end - 1);
-        }
-    }
 }
 
 /* --- the file --- */
@@ -403,7 +267,6 @@ void timeline_write(const char *path, const struct timeline *t)
 {
     struct writer w = { .t = t, .begin = earliest(t) };
     w.made = allocate(2 * (size_t)t->chunks * (size_t)t->microbatches, sizeof *w.made);
-    index_messages(&w);
     text_add(&w.out,
         "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"process_name\",\"args\":{"
         "\"name\":\"run\"}}",
@@ -416,13 +279,9 @@ void timeline_write(const char *path, const struct timeline *t)
         const double last_end = note_outputs(&w, step);
         for (int r = 0; r < t->rank_count; r++) add_actions(&w, &t->ranks[r], step, last_end);
     }
-    for (int r = 0; r < t->rank_count; r++) add_transfers(&w, &t->ranks[r]);
-    add_flows(&w);
+    timeline_messages(&w);
     add_about(&w);
     write_whole_file(path, w.out.data, w.out.length);
     text_free(&w.out);
     free(w.made);
-    free(w.first_message);
-    free(w.send);
-    free(w.receive);
 }
