@@ -1,18 +1,34 @@
 """The charts of a report, each drawn into axes that it is given. Colours are those of Okabe and Ito (2008), which the
 colour-blind can tell apart, as in the pictures of `pipeleaf plan`; what they mean is said in words beside them."""
+
 import numpy
 from matplotlib import patches
 from matplotlib.ticker import MaxNLocator
 
 from pictures import idle
 
-KINDS = (("F", "forward", (0, 114, 178)), ("B", "backward", (213, 94, 0)), ("I", "input gradient", (190, 80, 150)),
-         ("W", "weight gradient", (0, 140, 100)))
+KINDS = (
+    ("F", "forward", (0, 114, 178)),
+    ("B", "backward", (213, 94, 0)),
+    ("I", "input gradient", (190, 80, 150)),
+    ("W", "weight gradient", (0, 140, 100)),
+)
 IDLE_COLOUR = {"bubble": "#dcdcdc", "late input": "#f0e442", "other": "#8a8a8a", "message wait": "#1a1a1a"}
-IDLE_WORDS = {"bubble": "bubble: the schedule implies it", "late input": "late input: another rank was late",
-              "other": "other: host between actions", "message wait": "message wait: exposed communication"}
-MEMORY = (("weights", "#0072b2"), ("operands", "#56b4e9"), ("gradients", "#d55e00"), ("slots", "#009e73"), ("work", "#e69f00"),
-          ("buffers", "#cc79a7"), ("digests", "#8c8c8c"))
+IDLE_WORDS = {
+    "bubble": "bubble: the schedule implies it",
+    "late input": "late input: another rank was late",
+    "other": "other: host between actions",
+    "message wait": "message wait: exposed communication",
+}
+MEMORY = (
+    ("weights", "#0072b2"),
+    ("operands", "#56b4e9"),
+    ("gradients", "#d55e00"),
+    ("slots", "#009e73"),
+    ("work", "#e69f00"),
+    ("buffers", "#cc79a7"),
+    ("digests", "#8c8c8c"),
+)
 INK, PALE = "#222222", "#666666"
 LABELLED_RANKS = 40
 
@@ -88,12 +104,22 @@ def add_labels(axes, row, start, end, actions, ranks, scale):
         text = str(a["microbatch"])
         if (e - s) * scale >= letter * len(text) * 1.25:
             bright = sum(w * c for w, c in zip((0.3, 0.6, 0.1), a["colour"])) > 0.55
-            axes.text((s + e) / 2, row, text, ha="center", va="center_baseline", fontsize=size, color="black" if bright else "white",
-                      clip_on=True)
+            axes.text(
+                (s + e) / 2,
+                row,
+                text,
+                ha="center",
+                va="center_baseline",
+                fontsize=size,
+                color="black" if bright else "white",
+                clip_on=True,
+            )
 
 
 def coloured(actions, local, locals_):
-    return [{"microbatch": int(a["microbatch"]), "colour": colour(int(a["kind"]), local[int(a["chunk"])], locals_)} for a in actions]
+    return [
+        {"microbatch": int(a["microbatch"]), "colour": colour(int(a["kind"]), local[int(a["chunk"])], locals_)} for a in actions
+    ]
 
 
 def gantt(axes, run, found, step, planned, extent, unit):
@@ -125,8 +151,15 @@ def gantt(axes, run, found, step, planned, extent, unit):
     if not planned:
         axes.axvline(found.makespan * factor, color=INK, linestyle=(0, (4, 3)), linewidth=1.1)
         right = found.makespan < 0.7 * extent
-        axes.text(found.makespan * factor, -0.62, "planned end ↓" if not right else "↓ planned end", fontsize=8, color=INK, va="bottom",
-                  ha="left" if right else "right")
+        axes.text(
+            found.makespan * factor,
+            -0.62,
+            "planned end ↓" if not right else "↓ planned end",
+            fontsize=8,
+            color=INK,
+            va="bottom",
+            ha="left" if right else "right",
+        )
     axes.set_xlabel(f"{name} from the step's begin", fontsize=9)
     plain_frame(axes)
 
@@ -142,8 +175,15 @@ def gantt_legend(axes, run):
     for cause in idle.CAUSES:
         handles.append(patches.Patch(facecolor=IDLE_COLOUR[cause], edgecolor="#888888", linewidth=0.5, label=IDLE_WORDS[cause]))
     shades = "; lighter: the rank's further chunks" if locals_ > 1 else ""
-    axes.legend(handles=handles, loc="center", ncol=4, fontsize=9, frameon=False, title_fontsize=9,
-                title=f"Numbers in boxes: the microbatch{shades}")
+    axes.legend(
+        handles=handles,
+        loc="center",
+        ncol=4,
+        fontsize=9,
+        frameon=False,
+        title_fontsize=9,
+        title=f"Numbers in boxes: the microbatch{shades}",
+    )
 
 
 def idle_bars(axes, run, found):
@@ -158,7 +198,9 @@ def idle_bars(axes, run, found):
     rows_of_ranks(axes, run.result["ranks"])
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of a step, mean of the timed steps", fontsize=9)
-    axes.legend(fontsize=8, ncol=5, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, columnspacing=0.9, handlelength=1.2)
+    axes.legend(
+        fontsize=8, ncol=5, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, columnspacing=0.9, handlelength=1.2
+    )
     plain_frame(axes)
 
 
@@ -177,7 +219,9 @@ def memory_bars(axes, run):
         axes.plot(held, ranks, linestyle="", marker="|", markersize=max(3, min(14, 220 / len(ranks))), color=INK, label="held")
     rows_of_ranks(axes, run.result["ranks"])
     axes.set_xlabel(f"{name} of device memory, planned", fontsize=9)
-    axes.legend(fontsize=8, ncol=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, columnspacing=0.9, handlelength=1.2)
+    axes.legend(
+        fontsize=8, ncol=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, columnspacing=0.9, handlelength=1.2
+    )
     plain_frame(axes)
 
 
@@ -202,9 +246,10 @@ def live_slots(axes, run, found, step, extent, unit):
     live = numpy.zeros((ranks, columns))
     for number, rank in run.ranks.items():
         for _, _, _, start, end in lives(run, rank, step):
-            live[number, numpy.searchsorted(times, start):numpy.searchsorted(times, end)] += 1
-    image = axes.imshow(live, aspect="auto", interpolation="nearest", cmap="cividis", extent=(0, extent * factor, ranks - 0.5, -0.5),
-                        vmin=0)
+            live[number, numpy.searchsorted(times, start) : numpy.searchsorted(times, end)] += 1
+    image = axes.imshow(
+        live, aspect="auto", interpolation="nearest", cmap="cividis", extent=(0, extent * factor, ranks - 0.5, -0.5), vmin=0
+    )
     rows_of_ranks(axes, ranks)
     axes.set_xlabel(f"{name} from the step's begin", fontsize=9)
     plain_frame(axes)
@@ -223,7 +268,13 @@ def slots(axes, run, found, step, extent, unit):
     for slot, chunk, microbatch, start, end in lives(run, rank, step):
         look = {"microbatch": microbatch, "colour": colour(3, local[chunk], locals_)}
         start, end = (start - begin) * factor, (end - begin) * factor
-        axes.broken_barh([(start, end - start)], (slot - 0.42, 0.84), facecolors=[look["colour"]], edgecolor="white", linewidth=0.4 if count <= 24 else 0)
+        axes.broken_barh(
+            [(start, end - start)],
+            (slot - 0.42, 0.84),
+            facecolors=[look["colour"]],
+            edgecolor="white",
+            linewidth=0.4 if count <= 24 else 0,
+        )
         add_labels(axes, slot, [start], [end], [look], count, scale)
     axes.set_ylim(count - 0.5, -0.5)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
@@ -244,8 +295,15 @@ def steps(axes, run):
     values, line = (tokens / seconds, fom) if fom else (seconds, median)
     axes.plot(number, values, color="#bbbbbb", linewidth=1, zorder=1)
     axes.scatter(number[timed], values[timed], color="#0072b2", s=30 if len(number) < 40 else 10, label="timed", zorder=3)
-    axes.scatter(number[~timed], values[~timed], facecolors="white", edgecolors="#d55e00", s=30 if len(number) < 40 else 10,
-                 label="warm-up, recorded", zorder=2)
+    axes.scatter(
+        number[~timed],
+        values[~timed],
+        facecolors="white",
+        edgecolors="#d55e00",
+        s=30 if len(number) < 40 else 10,
+        label="warm-up, recorded",
+        zorder=2,
+    )
     if line:
         words = f"FOM {fom:.4g}" if fom else f"median {median:.4g} s"
         axes.axhline(line, color=INK, linestyle=(0, (4, 3)), linewidth=1, label=words)

@@ -1,6 +1,7 @@
 """check_report.py PREFIX DIR EXPECTATION...: PREFIX.html and PREFIX.png are what they should be of the run in DIR.
 
 EXPECTATIONS: charts or nocharts; verdict=WORDS; says=WORDS; silent=WORDS (any number of these)."""
+
 import base64
 import html.parser
 import io
@@ -30,7 +31,9 @@ class Page(html.parser.HTMLParser):
         assert tag != "script" and not any(name.startswith("on") for name in attributes), (tag, attributes)
         for name in ("src", "href"):
             if name in attributes:
-                assert attributes[name].startswith("data:image/png;base64,"), f"the page needs another file: {attributes[name][:60]}"
+                assert attributes[name].startswith(
+                    "data:image/png;base64,"
+                ), f"the page needs another file: {attributes[name][:60]}"
         if tag == "img":
             assert attributes.get("alt"), "a picture says what it shows"
             self.images.append(base64.b64decode(attributes["src"].partition(",")[2], validate=True))
@@ -63,6 +66,10 @@ def check_picture(data, least_width):
         white = colours.get((255, 255, 255), 0) / (image.width * image.height)
         assert len(colours) >= 12 and 0.05 < white < 0.985, (len(colours), white)
         return colours
+
+
+def points_of(colour, colours):
+    return sum(count for seen, count in colours.items() if sum(abs(a - b) for a, b in zip(colour, seen)) < 24)
 
 
 def value_of(cell):
@@ -125,9 +132,14 @@ def check_idle(page, directory, timed):
     """Each rank's shares are those of the timeline's slices, which the program made from the same records by itself."""
     with open(f"{directory}/timeline.json", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
-    rank_of = {event["pid"]: int(event["args"]["name"].split()[1]) for event in events
-               if event["name"] == "process_name" and event["args"]["name"].startswith("rank ")}
-    steps = [event["dur"] for event in events if event.get("cat") == "step" and event["ph"] == "X" and event["args"]["step"] in timed]
+    rank_of = {
+        event["pid"]: int(event["args"]["name"].split()[1])
+        for event in events
+        if event["name"] == "process_name" and event["args"]["name"].startswith("rank ")
+    }
+    steps = [
+        event["dur"] for event in events if event.get("cat") == "step" and event["ph"] == "X" and event["args"]["step"] in timed
+    ]
     mean, sums, gaps = sum(steps) / len(steps), {}, {}
     for event in events:
         if event["ph"] == "X" and event["cat"] in ("compute", "idle") and event["args"]["step"] in timed:
@@ -143,7 +155,13 @@ def check_idle(page, directory, timed):
             share = shown[rank, part]
             total += share
             least = 100 * (gaps[rank] + 1) / mean  # the timeline leaves out what is below a microsecond
-            assert abs(share - 100 * sums.get((rank, part), 0) / mean) <= least + 0.01, (rank, part, share, sums.get((rank, part)), mean)
+            assert abs(share - 100 * sums.get((rank, part), 0) / mean) <= least + 0.01, (
+                rank,
+                part,
+                share,
+                sums.get((rank, part)),
+                mean,
+            )
         assert abs(total - 100) < 1e-6, total
         assert shown[rank, "bubble"] <= shown[rank, "planned"] + 1e-9, "no more bubble than planned"
 
@@ -159,7 +177,7 @@ def main():
         result = json.load(file)
     with open(f"{prefix}.png", "rb") as file:
         sheet = file.read()
-    colours = check_picture(sheet, 1200)
+    check_picture(sheet, 1200)
     assert result["run_id"] in words and result["deck_sha256"] in words and result["version"] in words
     for cell in page.cells:
         check_shown(cell)
@@ -167,10 +185,11 @@ def main():
         what, _, wanted = expectation.partition("=")
         if what == "charts":
             assert len(page.images) == 5, len(page.images)
-            for image in page.images:
-                check_picture(image, 500)
-            for colour in ((0, 114, 178), (213, 94, 0)):  # forward and backward boxes
-                assert any(sum(abs(a - b) for a, b in zip(colour, seen)) < 24 for seen in colours), f"no {colour} on the sheet"
+            colours = [check_picture(image, 500) for image in page.images]
+            # The boxes of forward, and of backward or input gradient: more points than those of the legend.
+            for looks in (((0, 114, 178),), ((213, 94, 0), (190, 80, 150))):
+                points = max(points_of(look, colours[0]) for look in looks)
+                assert points > 1500, f"{points} points of {looks} on the Gantt chart"
             check_idle(page, directory, check_numbers(page, directory, result))
         elif what == "nocharts":
             assert not page.images

@@ -38,7 +38,7 @@ a_report_shows_the_run() {
 }
 
 a_report_shows_a_rehearsal() {
-    launch 8 run input/tiny.nml run.device=rehearsal pipeline.ranks=8 pipeline.chunks_per_rank=2 pipeline.schedule=interleaved-zb model.layers=16 batch.microbatches=16 run.steps=2 \
+    launch 4 run input/tiny.nml run.device=rehearsal pipeline.ranks=4 pipeline.chunks_per_rank=2 pipeline.schedule=interleaved-zb model.layers=8 batch.microbatches=8 run.steps=2 \
         machine.forward=0.002 machine.input=0.002 machine.weight=0.002 output.directory="$work/rehearsal"
     check "a rehearsal with I and W is done" exits 0
     check "its timeline is as the format wants it" trace_is_right "$work/rehearsal/timeline.json"

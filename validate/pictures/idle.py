@@ -5,6 +5,7 @@ bubble: the schedule implies it: the input was not made yet, for as long as the 
 late input: nor was it after that: the rank that makes it was late;
 other: compute need not have waited: the host between two actions, or the end of a step;
 message wait: exposed communication: the input was made but not here, or the way for the output was not free."""
+
 import numpy
 
 CAUSES = ("bubble", "late input", "other", "message wait")
@@ -58,8 +59,9 @@ def cuts(run, steps, rank, end, maker):
     planned_from = numpy.concatenate([[0], rank.planned["end"]])
     planned_to = numpy.concatenate([rank.planned["start"], [makespan(run)]])
     planned = numpy.maximum(planned_to - planned_from, 0)
-    return numpy.stack([gap_from, numpy.minimum(gap_from + planned, made), made, numpy.maximum(made, gap_to - waited), gap_to],
-                       axis=-1)
+    return numpy.stack(
+        [gap_from, numpy.minimum(gap_from + planned, made), made, numpy.maximum(made, gap_to - waited), gap_to], axis=-1
+    )
 
 
 def makespan(run):
@@ -80,10 +82,13 @@ class Idle:
         self.cuts = {number: cuts(run, steps, rank, end, maker) for number, rank in run.ranks.items()}
         self.makespan = makespan(run)
         self.step = (steps.end - steps.begin)[steps.timed].mean()
-        self.busy = {number: (rank.actions["end"] - rank.actions["start"])[steps.timed].sum(axis=1).mean()
-                     for number, rank in run.ranks.items()}
-        self.idle = {number: numpy.diff(of_rank[steps.timed], axis=-1).sum(axis=1).mean(axis=0)
-                     for number, of_rank in self.cuts.items()}
+        self.busy = {
+            number: (rank.actions["end"] - rank.actions["start"])[steps.timed].sum(axis=1).mean()
+            for number, rank in run.ranks.items()
+        }
+        self.idle = {
+            number: numpy.diff(of_rank[steps.timed], axis=-1).sum(axis=1).mean(axis=0) for number, of_rank in self.cuts.items()
+        }
 
     def median_step(self):
         """The index of the timed step nearest to the median."""

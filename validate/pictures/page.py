@@ -1,4 +1,5 @@
 """The report as one HTML page, which needs no other file and no script."""
+
 import base64
 import html
 
@@ -6,7 +7,8 @@ from pictures import idle, sheet
 
 STYLE = """
 body { font: 15px/1.45 sans-serif; color: #222; max-width: 1240px; margin: 24px auto; padding: 0 20px; }
-h1 { font-size: 26px; margin: 0 0 10px; } h2 { font-size: 18px; margin: 30px 0 8px; border-bottom: 1px solid #ccc; padding-bottom: 3px; }
+h1 { font-size: 26px; margin: 0 0 10px; }
+h2 { font-size: 18px; margin: 30px 0 8px; border-bottom: 1px solid #ccc; padding-bottom: 3px; }
 .verdict { display: inline-block; color: white; font-weight: bold; font-size: 19px; padding: 6px 14px; margin: 0 14px 8px 0; }
 .lead { font-size: 16px; margin: 4px 0; } .warning { background: #fff3c4; border-left: 5px solid #b23b00; padding: 8px 12px; }
 img { max-width: 100%; display: block; margin: 6px 0; } .pair { display: flex; gap: 16px; align-items: flex-start; }
@@ -18,16 +20,22 @@ pre { background: #f5f5f5; padding: 10px 12px; font-size: 13px; overflow-x: auto
 @media print { body { max-width: none; margin: 0; } h2 { break-after: avoid; } img { break-inside: avoid; } }
 """
 FIGURE_WORDS = {  # of result.json's figures: what to call them, their unit
-    "fom_tokens_per_second": ("figure of merit", "tokens/s"), "median_step_seconds": ("step, median", "s"),
-    "min_step_seconds": ("step, min", "s"), "p95_step_seconds": ("step, p95", "s"),
+    "fom_tokens_per_second": ("figure of merit", "tokens/s"),
+    "median_step_seconds": ("step, median", "s"),
+    "min_step_seconds": ("step, min", "s"),
+    "p95_step_seconds": ("step, p95", "s"),
     "predicted_step_seconds": ("step as planned: measured compute times, free messages", "s"),
     "exposed_seconds": ("exposed communication: median step less planned step", "s"),
-    "bubble_over_ideal": ("bubble, idle over ideal", ""), "bubble_of_step": ("bubble, idle over step", ""),
-    "flop_per_second": ("model FLOP rate", "FLOP/s"), "share_of_fma_peak": ("share of the FMA peak", ""),
+    "bubble_over_ideal": ("bubble, idle over ideal", ""),
+    "bubble_of_step": ("bubble, idle over step", ""),
+    "flop_per_second": ("model FLOP rate", "FLOP/s"),
+    "share_of_fma_peak": ("share of the FMA peak", ""),
     "planned_bytes_largest_rank": ("planned memory, largest rank", "bytes"),
     "held_bytes_largest_rank": ("held memory, largest rank", "bytes"),
-    "recorded_step_seconds": ("recorded step with output", "s"), "startup_seconds": ("start-up", "s"),
-    "rehearsal_messages_right": ("rehearsal: messages right", ""), "rehearsal_messages_planned": ("rehearsal: messages planned", ""),
+    "recorded_step_seconds": ("recorded step with output", "s"),
+    "startup_seconds": ("start-up", "s"),
+    "rehearsal_messages_right": ("rehearsal: messages right", ""),
+    "rehearsal_messages_planned": ("rehearsal: messages planned", ""),
 }
 
 
@@ -51,7 +59,8 @@ def number(value, decimals=None):
 
 def cell(value, decimals=None, **data):
     names = "".join(f' data-{name}="{text(v)}"' for name, v in data.items())
-    return f'<td class="number"{names} data-value="{text("null" if value is None else repr(float(value)))}">{number(value, decimals)}</td>'
+    exact = "null" if value is None else repr(float(value))
+    return f'<td class="number"{names} data-value="{exact}">{number(value, decimals)}</td>'
 
 
 def figures_table(run):
@@ -69,7 +78,9 @@ def idle_table(run, found):
     rows = []
     for rank in sorted(run.ranks):
         shares = [found.busy[rank], *found.idle[rank]]
-        cells = "".join(cell(100 * share / found.step, 2, rank=rank, part=name) for share, name in zip(shares, ("compute", *idle.CAUSES)))
+        cells = "".join(
+            cell(100 * share / found.step, 2, rank=rank, part=name) for share, name in zip(shares, ("compute", *idle.CAUSES))
+        )
         planned = cell(100 * found.planned_idle(rank) / found.makespan, 2, rank=rank, part="planned")
         rows.append(f'<tr><td class="number">{rank}</td>{cells}{planned}</tr>')
     return f'<table><tr><th class="number">rank</th>{head}</tr>{"".join(rows)}</table>'
@@ -83,10 +94,17 @@ def steps_table(run):
         seconds = max(float(rank.steps["seconds"][i]) for rank in run.ranks.values())
         kind = "timed" if first["timed"][i] else "recorded" if step == run.result["recorded_step"] else "warm-up"
         loss = losses.get(step, {"value": None, "hex": ""})
-        shown = f'<td class="number">{loss["value"]:.8f}</td><td>{text(loss["hex"])}</td>' if loss["value"] is not None else "<td>-</td><td>-</td>"
+        shown = (
+            f'<td class="number">{loss["value"]:.8f}</td><td>{text(loss["hex"])}</td>'
+            if loss["value"] is not None
+            else "<td>-</td><td>-</td>"
+        )
         rows.append(f'<tr><td class="number">{step}</td><td>{kind}</td>{cell(seconds, step=step)}{shown}</tr>')
-    return ('<table><tr><th class="number">step</th><th></th><th class="number">seconds</th><th class="number">loss</th><th>loss, hex</th></tr>'
-            f'{"".join(rows)}</table>')
+    return (
+        '<table><tr><th class="number">step</th><th></th><th class="number">seconds</th><th class="number">loss</th>'
+        "<th>loss, hex</th></tr>"
+        f'{"".join(rows)}</table>'
+    )
 
 
 def ranks_table(run):
@@ -98,10 +116,16 @@ def ranks_table(run):
         facts = run.ranks[rank].facts
         memory = run.ranks[rank].memory
         held = number(int(memory["held"])) if memory is not None else ""
-        rows.append(f'<tr><td class="number">{rank}</td><td>{text(facts.get("host", ""))}</td><td>{text(facts.get("device", ""))}</td>'
-                    f'<td>{text(facts.get("device_uuid", ""))}</td><td>{text(facts.get("cpus", ""))}</td><td class="number">{held}</td></tr>')
-    return ('<table><tr><th class="number">rank</th><th>host</th><th>device</th><th>UUID</th><th>CPUs</th><th class="number">bytes held</th></tr>'
-            f'{"".join(rows)}</table>')
+        rows.append(
+            f'<tr><td class="number">{rank}</td><td>{text(facts.get("host", ""))}</td><td>{text(facts.get("device", ""))}</td>'
+            f'<td>{text(facts.get("device_uuid", ""))}</td><td>{text(facts.get("cpus", ""))}</td>'
+            f'<td class="number">{held}</td></tr>'
+        )
+    return (
+        '<table><tr><th class="number">rank</th><th>host</th><th>device</th><th>UUID</th><th>CPUs</th>'
+        '<th class="number">bytes held</th></tr>'
+        f'{"".join(rows)}</table>'
+    )
 
 
 def folded(summary, inside, fold):
@@ -121,8 +145,10 @@ def warnings(run):
     if run.result.get("injected"):
         words.append(f"A fault was injected on purpose: {run.result['injected']}")
     if any(line.startswith("OVERSUBSCRIBED") for line in run.listing.splitlines()):
-        words.append("Oversubscribed: more threads than CPUs. Ranks waited for CPUs, which shows as late input and message wait: "
-                     "the times say little of the machine.")
+        words.append(
+            "Oversubscribed: more threads than CPUs. Ranks waited for CPUs, which shows as late input and message wait: "
+            "the times say little of the machine."
+        )
     if run.rehearsal:
         words.append("A rehearsal: nothing was computed, actions waited for their planned times.")
     return "".join(f'<p class="warning">{text(word)}</p>' for word in words)
@@ -142,17 +168,23 @@ def verdict_part(run):
 def charts_part(run, drawn):
     found, many = drawn.found, run.result["ranks"] > 16
     name = f"step {drawn.step_number}"
-    return "".join((
-        f"<h2>Measured beside planned</h2>{picture(drawn.gantt_figure(), f'Gantt chart of ranks by time, {name}, measured and planned')}",
-        '<p class="note">Both charts have one time axis. Planned is the same program simulated with the compute times that this run measured '
-        "and free messages; the dashed line is its end.</p>",
-        '<h2>Idle time and memory</h2><div class="pair">',
-        picture(drawn.idle_figure(), "Compute and idle time per rank"),
-        picture(drawn.memory_figure(), "Device memory per rank") if drawn.has_memory else "",
-        "</div>", folded("Shares of the mean timed step, per rank", idle_table(run, found), many),
-        f"<h2>Slots over time</h2>{picture(drawn.slots_figure(), f'Live activation slots over time, {name}')}",
-        f"<h2>Steps</h2>{picture(drawn.steps_figure(), 'Tokens a second of each step')}",
-        folded("Every step", steps_table(run), len(run.ranks[min(run.ranks)].steps) > 16)))
+    return "".join(
+        (
+            "<h2>Measured beside planned</h2>",
+            picture(drawn.gantt_figure(), f"Gantt chart of ranks by time, {name}, measured and planned"),
+            '<p class="note">Both charts have one time axis. Planned is the same program simulated with the compute times '
+            "that this run measured "
+            "and free messages; the dashed line is its end.</p>",
+            '<h2>Idle time and memory</h2><div class="pair">',
+            picture(drawn.idle_figure(), "Compute and idle time per rank"),
+            picture(drawn.memory_figure(), "Device memory per rank") if drawn.has_memory else "",
+            "</div>",
+            folded("Shares of the mean timed step, per rank", idle_table(run, found), many),
+            f"<h2>Slots over time</h2>{picture(drawn.slots_figure(), f'Live activation slots over time, {name}')}",
+            f"<h2>Steps</h2>{picture(drawn.steps_figure(), 'Tokens a second of each step')}",
+            folded("Every step", steps_table(run), len(run.ranks[min(run.ranks)].steps) > 16),
+        )
+    )
 
 
 def page(run, drawn):
@@ -165,12 +197,17 @@ def page(run, drawn):
     parts = [
         f"<h1>Pipeleaf {text(run.result.get('version'))}: {text(run.title())}</h1>",
         f'<div class="verdict" style="background:{colour}">{text(verdict)}</div>',
-        f'<p class="lead">{text(what)}</p>', warnings(run),
+        f'<p class="lead">{text(what)}</p>',
+        warnings(run),
         "".join(parts if run.result["verification"] == "SUCCESSFUL" else reversed(parts)),
         f"<h2>Figures</h2>{figures_table(run)}" if run.finished else "",
         f"<h2>Facts of the run</h2><table>{facts}</table>",
         folded("Ranks", ranks_table(run), run.result["ranks"] > 16),
-        folded("Effective deck", f"<pre>{text(run.result['deck'])}</pre>", True)]
-    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-            f"<title>Pipeleaf: {text(run.title())}: {text(verdict)}</title><style>{STYLE}</style></head>\n<body>"
-            + "\n".join(parts) + "</body></html>\n")
+        folded("Effective deck", f"<pre>{text(run.result['deck'])}</pre>", True),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Pipeleaf: {text(run.title())}: {text(verdict)}</title><style>{STYLE}</style></head>\n<body>"
+        + "\n".join(parts)
+        + "</body></html>\n"
+    )

@@ -1,4 +1,5 @@
 """What a run left in its directory: result.json, the listing's verdict, and the timings and memory in the files of its ranks."""
+
 import json
 import os
 import re
@@ -39,7 +40,7 @@ class Rank:
             raise ValueError(f"{len(data)} actions in {steps} steps")
         computes = len(data) // steps
         self.first_step = max(0, steps - MOST_STEPS_READ)
-        return data[self.first_step * computes:].reshape(steps - self.first_step, computes)
+        return data[self.first_step * computes :].reshape(steps - self.first_step, computes)
 
     def place(self):
         return f"{self.facts.get('host', '?')}, {self.facts.get('device', '?')}"
@@ -82,8 +83,10 @@ class Run:
     def read_rank(self, name, number):
         rank = Rank(os.path.join(self.directory, name), number)
         if rank.facts.get("run_id") != self.result["run_id"]:
-            raise NoRun(f"'{os.path.join(self.directory, name)}' is of run {rank.facts.get('run_id')}, result.json of run "
-                        f"{self.result['run_id']}: all files must be of one run")
+            raise NoRun(
+                f"'{os.path.join(self.directory, name)}' is of run {rank.facts.get('run_id')}, result.json of run "
+                f"{self.result['run_id']}: all files must be of one run"
+            )
         return rank
 
     @property
@@ -94,14 +97,17 @@ class Run:
     @property
     def planned(self):
         """Whether the files hold the planned times."""
-        return self.complete and all(rank.planned is not None and len(rank.planned) == rank.actions.shape[1]
-                                     for rank in self.ranks.values())
+        return self.complete and all(
+            rank.planned is not None and len(rank.planned) == rank.actions.shape[1] for rank in self.ranks.values()
+        )
 
     def title(self):
         what = "rehearsal" if self.rehearsal else "run"
         name = os.path.basename(os.path.abspath(self.directory))
-        return (f"{what} '{name}', {self.schedule or '?'}, p={self.result['ranks']} v={self.result['chunks_per_rank']} "
-                f"m={self.result['model']['microbatches']}")
+        return (
+            f"{what} '{name}', {self.schedule or '?'}, p={self.result['ranks']} v={self.result['chunks_per_rank']} "
+            f"m={self.result['model']['microbatches']}"
+        )
 
     def verification(self):
         """The listing's lines on the verdict, without the last two; [] where there is no listing."""
@@ -109,7 +115,7 @@ class Run:
         begin = [i for i, line in enumerate(lines) if re.match(r"-+ verification\b", line)]
         if not begin:
             return []
-        lines = lines[begin[-1] + 1:]
+        lines = lines[begin[-1] + 1 :]
         return [line for line in lines if not re.match(r"(FOM|VERIFICATION) = ", line)]
 
     def first_difference(self):
@@ -119,7 +125,7 @@ class Run:
             if line.startswith("first difference"):
                 rest = [j for j in range(i + 1, len(lines)) if not lines[j].startswith(" ") or not lines[j].strip()]
                 end = rest[0] if rest else len(lines)
-                counted = lines[end:end + 1] if end < len(lines) and lines[end].startswith("in all") else []
+                counted = lines[end : end + 1] if end < len(lines) and lines[end].startswith("in all") else []
                 return lines[i:end] + counted
         return []
 
@@ -165,8 +171,19 @@ def read_result(directory):
         raise NoRun(f"'{path}' cannot be read: {one_line(why)}") from why
     if not isinstance(result, dict) or result.get("format") != "pipeleaf result" or result.get("kind") != "run":
         raise NoRun(f"'{path}' is not the result of a run of pipeleaf")
-    wanted = {"ranks": int, "chunks_per_rank": int, "figures": dict, "model": dict, "step_seconds": list, "loss": list,
-              "verification": str, "exit_code": int, "run_id": str, "deck": str, "recorded_step": int}
+    wanted = {
+        "ranks": int,
+        "chunks_per_rank": int,
+        "figures": dict,
+        "model": dict,
+        "step_seconds": list,
+        "loss": list,
+        "verification": str,
+        "exit_code": int,
+        "run_id": str,
+        "deck": str,
+        "recorded_step": int,
+    }
     for name, kind in wanted.items():
         if not isinstance(result.get(name), kind):
             raise NoRun(f"'{path}' has no {name}, or one that is no {kind.__name__}")

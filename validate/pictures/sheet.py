@@ -1,4 +1,5 @@
 """A report's charts put on figures: one by one for the page, and all on one sheet."""
+
 import io
 import textwrap
 
@@ -46,8 +47,12 @@ def place_axes(figure, rows, left=0.6, right=0.25, between=1.1):
     for tall, above, below, count in rows:
         wide = (width - left - right - between * (count - 1)) / count
         bottom = top - above - tall
-        placed.append([figure.add_axes(((left + i * (wide + between)) / width, bottom / height, wide / width, tall / height))
-                       for i in range(count)])
+        placed.append(
+            [
+                figure.add_axes(((left + i * (wide + between)) / width, bottom / height, wide / width, tall / height))
+                for i in range(count)
+            ]
+        )
         top = bottom - below
     return placed
 
@@ -150,8 +155,15 @@ class Charts:
         ranks = self.run.result["ranks"]
         tall, low = row_height(ranks) - 0.75, row_height(ranks, 3.0) - 0.4
         # Of each row: the axes' height, the room above them and below, how many stand beside each other.
-        rows = ((1.0, 0.1, 0.1, 1), (tall, 0.45, 0.5, 1), (tall, 0.3, 0.5, 1), (0.6, 0, 0, 1), (low, 0.6, 0.5, 2), (low, 0.35, 0.5, 2),
-                (1.9, 0.6, 0.5, 2))
+        rows = (
+            (1.0, 0.1, 0.1, 1),
+            (tall, 0.45, 0.5, 1),
+            (tall, 0.3, 0.5, 1),
+            (0.6, 0, 0, 1),
+            (low, 0.6, 0.5, 2),
+            (low, 0.35, 0.5, 2),
+            (1.9, 0.6, 0.5, 2),
+        )
         figure = Figure(figsize=(WIDTH, sum(sum(row[:3]) for row in rows)))
         (head,), (measured,), (planned,), (legend,), bars, live, below = place_axes(figure, rows)
         self.add_head(head)
@@ -178,8 +190,21 @@ class Charts:
         result = self.run.result
         words(axes, 0, 1, f"Pipeleaf {result['version']}: {self.run.title()}", fontsize=17, fontweight="bold", va="top")
         verdict, what = headline(self.run)
-        words(axes, 0, 0.52, verdict, fontsize=14, fontweight="bold", color="white", va="center",
-              bbox={"facecolor": VERDICT_COLOUR.get(result["verification"], "#595959"), "edgecolor": "none", "boxstyle": "square,pad=0.35"})
+        words(
+            axes,
+            0,
+            0.52,
+            verdict,
+            fontsize=14,
+            fontweight="bold",
+            color="white",
+            va="center",
+            bbox={
+                "facecolor": VERDICT_COLOUR.get(result["verification"], "#595959"),
+                "edgecolor": "none",
+                "boxstyle": "square,pad=0.35",
+            },
+        )
         words(axes, 0, 0.08, what, fontsize=11, va="center", color=charts.INK)
 
     def add_words(self, axes):
@@ -188,7 +213,9 @@ class Charts:
         for line in self.run.first_difference() or self.run.first_wrong_messages():
             lines += textwrap.wrap(line, 84, subsequent_indent="    ") or [""]
         if not lines:
-            lines = [line for name, value in facts(self.run) for line in textwrap.wrap(f"{name}: {value}", 84, subsequent_indent="    ")]
+            lines = [
+                line for name, value in facts(self.run) for line in textwrap.wrap(f"{name}: {value}", 84, subsequent_indent="    ")
+            ]
         words(axes, 0, 1, "\n".join(lines[:14]), fontsize=8, family="monospace", va="top", color=charts.INK)
 
 
@@ -215,10 +242,15 @@ def facts(run):
     result = run.result
     hosts = list(dict.fromkeys(rank.facts.get("host", "?") for rank in run.ranks.values()))
     devices = list(dict.fromkeys(rank.facts.get("device", "?") for rank in run.ranks.values()))
-    named = [("version", f"{result.get('version')} ({result.get('commit')})"), ("run id", result["run_id"]),
-             ("deck sha256", result.get("deck_sha256")), ("hosts", f"{len(hosts)}: " + ", ".join(hosts[:8]) + (", ..." if len(hosts) > 8 else "")),
-             ("devices", "; ".join(devices[:4]) + ("; ..." if len(devices) > 4 else "")), ("compiler", result.get("compiler")),
-             ("libraries", result.get("libraries"))]
+    named = [
+        ("version", f"{result.get('version')} ({result.get('commit')})"),
+        ("run id", result["run_id"]),
+        ("deck sha256", result.get("deck_sha256")),
+        ("hosts", f"{len(hosts)}: " + ", ".join(hosts[:8]) + (", ..." if len(hosts) > 8 else "")),
+        ("devices", "; ".join(devices[:4]) + ("; ..." if len(devices) > 4 else "")),
+        ("compiler", result.get("compiler")),
+        ("libraries", result.get("libraries")),
+    ]
     model = result["model"]
     named.insert(3, ("model", ", ".join(f"{name} {model[name]}" for name in model)))
     if any(line.startswith("OVERSUBSCRIBED") for line in run.listing.splitlines()):

@@ -3,6 +3,7 @@
 Every event has the members that its phase requires and no others; times are not negative; slices of one thread do not overlap;
 each flow has one start and one end, each inside a slice of its thread, the end not before the start; threads that hold slices
 have a name, and so have their processes."""
+
 import json
 import sys
 
@@ -14,8 +15,13 @@ REQUIRED = {  # beyond those; numbers may be whole
     "s": {"cat": str, "ts": float, "id": int},
     "f": {"cat": str, "ts": float, "id": int, "bp": str},
 }
-METADATA = {"process_name": {"name": str}, "thread_name": {"name": str}, "process_labels": {"labels": str},
-            "process_sort_index": {"sort_index": int}, "thread_sort_index": {"sort_index": int}}
+METADATA = {
+    "process_name": {"name": str},
+    "thread_name": {"name": str},
+    "process_labels": {"labels": str},
+    "process_sort_index": {"sort_index": int},
+    "thread_sort_index": {"sort_index": int},
+}
 
 
 class Trace:
@@ -55,8 +61,10 @@ def check_members(event):
     if event["ph"] == "M":
         members = METADATA.get(event["name"])
         need(members is not None, f"a known kind of metadata: {event}")
-        need(set(event["args"]) == set(members) and all(is_a(event["args"][n], k) for n, k in members.items()),
-             f"the args of {event['name']}: {event}")
+        need(
+            set(event["args"]) == set(members) and all(is_a(event["args"][n], k) for n, k in members.items()),
+            f"the args of {event['name']}: {event}",
+        )
 
 
 def check_slices(trace):
