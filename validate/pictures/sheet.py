@@ -40,7 +40,7 @@ def words(axes, x, y, text, **looks):
     axes.text(x, y, text, **looks).set_in_layout(False)
 
 
-def place_axes(figure, rows, left=0.6, right=0.25, between=1.1):
+def place_axes(figure, rows, left=0.8, right=0.25, between=1.1):
     """Axes for rows of (height, room above, room below, axes beside each other), in inches from the top."""
     width, height = figure.get_size_inches()
     top, placed = height, []
