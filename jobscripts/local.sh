@@ -55,6 +55,8 @@ find_missing() { # $1: run or test
         need gfortran has_command gfortran
         need python3-h5py has_python h5py
         need python3-jsonschema has_python jsonschema
+        need python3-matplotlib has_python matplotlib
+        need nodejs has_command node
         need python3-torch has_python torch
         need hdf5-tools has_command h5dump
         need gcc-aarch64-linux-gnu has_command aarch64-linux-gnu-gcc

@@ -49,39 +49,15 @@ static void gather_traces(struct run *run)
     free(moved);
 }
 
-/* Mean measured seconds of each kind of compute of each chunk over the timed steps, and the program simulated
- * with them and free messages. */
-static double simulated_makespan(const struct run *run)
+static void gather_records(struct run *run)
 {
-    const size_t chunks = (size_t)run->program.chunks,
-                 count = run->action_offsets[run->job.size] / sizeof(struct action_record);
-    double *cost[COMPUTE_KINDS];
-    size_t *seen[COMPUTE_KINDS];
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        cost[k] = allocate(chunks, sizeof(double));
-        seen[k] = allocate(chunks, sizeof(size_t));
+    struct step_record *shifted = allocate((size_t)run->steps, sizeof *shifted);
+    for (int s = 0; s < run->steps; s++) {
+        shifted[s] = run->records[s];
+        shifted[s].start += to_rank_0(run, shifted[s].start);
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct action_record *a = &run->all_actions[i];
-        if (a->step <= run->deck.run.warmup_steps || a->step == run->steps) continue;
-        cost[a->kind][a->chunk] += a->end - a->start;
-        seen[a->kind][a->chunk]++;
-    }
-    struct costs costs = { 0 };
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        for (size_t c = 0; c < chunks; c++)
-            if (seen[k][c]) cost[k][c] /= (double)seen[k][c];
-        costs.seconds[k] = cost[k];
-    }
-    struct prediction prediction;
-    program_simulate(&run->program, &costs, &prediction);
-    const double makespan = prediction.makespan;
-    prediction_free(&prediction);
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        free(cost[k]);
-        free(seen[k]);
-    }
-    return makespan;
+    run->all_records = job_gather(&run->job, shifted, (size_t)run->steps * sizeof *shifted, NULL, NULL);
+    free(shifted);
 }
 
 /* The record of a rank and step (from 1), on rank 0. */
@@ -133,8 +109,7 @@ static void work_out_figures(struct run *run)
 void gather_run(struct run *run)
 {
     const int timed = (int)run->deck.run.steps;
-    run->all_records =
-        job_gather(&run->job, run->records, (size_t)run->steps * sizeof *run->records, NULL, NULL);
+    gather_records(run);
     gather_traces(run);
     size_t count, bytes;
     const struct tensor_digest *digests = pipeline_digests(run->pipeline, &count);
@@ -144,8 +119,8 @@ void gather_run(struct run *run)
     double *seconds = allocate((size_t)run->steps, sizeof *seconds);
     for (int s = 0; s < run->steps; s++) seconds[s] = run->records[s].seconds;
     job_max_list(&run->job, seconds, run->steps);
-    if (run->job.rank == 0) run->makespan = simulated_makespan(run);
-    job_broadcast(&run->job, &run->makespan, sizeof run->makespan, 0);
+    plan_as_measured(run);
+    run->makespan = run->prediction.makespan;
     for (int s = 0; s < run->steps; s++) run->records[s].exposed = fmax(0, seconds[s] - run->makespan);
 
     run->step_seconds = allocate((size_t)timed, sizeof *run->step_seconds);
@@ -159,6 +134,7 @@ void gather_free(struct run *run)
     void *const memory[] = { run->all_records, run->all_actions, run->action_offsets, run->all_transfers,
         run->transfer_offsets, run->all_digests, run->step_seconds };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
+    prediction_free(&run->prediction);
 }
 
 static const char *kind_of_step(const struct run *run, int step)

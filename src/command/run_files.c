@@ -28,6 +28,7 @@ void write_rank_file(struct run *run)
     const struct arrival *arrival = pipeline_arrivals(run->pipeline, &arrivals);
     if (run->reporting.activations != DATA_NONE) output_arrivals(run->output, arrival, arrivals);
     output_timings(run->output, actions, count, run->records, (size_t)run->steps);
+    write_planned(run);
     output_finish(run->output);
     job_barrier(&run->job);
 }
@@ -56,20 +57,37 @@ static void write_links(struct run *run)
 static void write_timeline(struct run *run)
 {
     struct rank_trace *traces = allocate((size_t)run->job.size, sizeof *traces);
+    struct planned_record **planned = allocate((size_t)run->job.size, sizeof *planned);
     for (int r = 0; r < run->job.size; r++) {
         const size_t action = run->action_offsets[r] / sizeof(struct action_record),
                      transfer = run->transfer_offsets[r] / sizeof(struct transfer_record);
+        planned[r] = planned_records(run, r, &(size_t){ 0 });
         traces[r] = (struct rank_trace){ .rank = r,
+            .host = run->places[r].host,
+            .device = run->places[r].device,
+            .steps = run->all_records + (size_t)r * (size_t)run->steps,
+            .planned = planned[r],
             .actions = run->all_actions + action,
             .action_count = run->action_offsets[r + 1] / sizeof(struct action_record) - action,
             .transfers = run->all_transfers + transfer,
             .transfer_count = run->transfer_offsets[r + 1] / sizeof(struct transfer_record) - transfer };
     }
+    const struct timeline timeline = { .facts = &run->card.facts,
+        .ranks = traces,
+        .rank_count = run->job.size,
+        .steps = run->steps,
+        .chunks = run->program.chunks,
+        .microbatches = run->program.microbatches,
+        .makespan = run->makespan,
+        .channels = run->program.channels,
+        .channel_count = run->program.channel_count,
+        .message_bytes = message_bytes(&run->model) };
     struct text path = { 0 };
     setup_path(&run->deck, "timeline.json", &path);
-    timeline_write(path.data, &run->card.facts, traces, run->job.size, run->program.channels,
-        run->program.channel_count);
+    timeline_write(path.data, &timeline);
     text_free(&path);
+    for (int r = 0; r < run->job.size; r++) free(planned[r]);
+    free(planned);
     free(traces);
 }
 

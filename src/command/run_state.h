@@ -87,8 +87,9 @@ struct run {
     struct tensor_digest *all_digests;
     size_t digest_count;
     double *step_seconds; /* [timed steps], max over ranks; on all ranks */
-    double makespan; /* of the same program with free messages and the measured compute times; on all ranks;
-                        seconds */
+    struct prediction prediction; /* of the same program with free messages and the measured compute times; on
+                                     all ranks; seconds */
+    double makespan;              /* that of the prediction */
     struct figures figures;
     double right_messages, wrong_messages, planned_messages; /* of a rehearsal, all ranks and steps */
     struct text wrong_lines;                                 /* on rank 0: the first wrong one of each rank */
@@ -109,6 +110,13 @@ void prepare_directory(struct run *run);
 void write_result(struct run *run);
 void print_head(struct run *run);
 void open_output(struct run *run);
+
+/* All ranks, once rank 0 has all actions: run->prediction. */
+void plan_as_measured(struct run *run);
+/* A rank's computes in the prediction, in its order: owned by the caller. */
+struct planned_record *planned_records(const struct run *run, int rank, size_t *count);
+/* The same, the two clocks and the memory of this rank, to its file. */
+void write_planned(struct run *run);
 
 /* Fails the job where the executed trace is not the planned program. */
 void check_trace(struct run *run);

@@ -79,17 +79,30 @@ void directory_prepare(const char *directory, const char *name);
 /* Everything the timeline shows of one rank; times already on rank 0's clock. */
 struct rank_trace {
     int rank;
+    const char *host, *device;
+    const struct step_record *steps;      /* [steps] */
+    const struct planned_record *planned; /* [computes of the rank in a step, in its order] */
     const struct action_record *actions;
-    size_t action_count;
+    size_t action_count; /* steps times the computes in one */
     const struct transfer_record *transfers;
     size_t transfer_count;
 };
-/* Chrome trace events ("JSON object format"): a process a rank, a thread for compute and one for each channel
-   end, complete events ("X") in microseconds from the first step's begin, flow events from send to receive.
- */
 struct channel_plan;
-void timeline_write(const char *path, const struct facts *facts, const struct rank_trace *ranks,
-    int rank_count, const struct channel_plan *channels, int channel_count);
+struct timeline {
+    const struct facts *facts;
+    const struct rank_trace *ranks;
+    int rank_count;
+    int steps, chunks, microbatches; /* chunks: of the whole model */
+    double makespan;                 /* of the planned step, seconds */
+    const struct channel_plan *channels;
+    int channel_count;
+    size_t message_bytes;
+};
+/* Chrome trace events ("JSON object format"), in microseconds from the first step's begin: a process a rank,
+   whose number is the rank's plus 1; in it a thread for compute, with what it did and why it was idle
+   (idle.h), and one for each end of a channel; flow events from send to receive; and a process for the run
+   with its steps. */
+void timeline_write(const char *path, const struct timeline *timeline);
 
 /* An id no other run has: UTC time, host, process, random bytes: "20261129T150405Z-node17-1234-9f3c21aa". */
 void run_id_make(char id[80]);

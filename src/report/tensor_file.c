@@ -149,7 +149,7 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
 {
     struct listing *listing = context;
     if (info->type == H5L_TYPE_EXTERNAL) return visit_external(listing, group, name) ? 0 : -1;
-    if (!strncmp(name, "timings", 7) || !strcmp(name, "received")) return 0;
+    if (!strncmp(name, "timings", 7) || !strcmp(name, "received") || !strcmp(name, "memory")) return 0;
     const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
     if (object < 0) return -1;
     herr_t result = 0;

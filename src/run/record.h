@@ -39,6 +39,27 @@ struct step_record {
     float loss; /* on the rank of the last chunk, else NaN */
 };
 
+/* One compute of a rank's program, in every step the same, at the times that the plan gives it: the program
+ * simulated with the compute times that the run measured and free messages. Seconds from the step's begin. */
+struct planned_record {
+    int32_t kind; /* enum compute_kind */
+    int32_t chunk, microbatch;
+    int32_t slot; /* what F fills and B or W empties */
+    double start, end;
+};
+
+/* What to add to a time of this rank's host to get rank 0's, as measured at one moment (seconds). */
+struct clock_record {
+    double at, to_rank_0;
+};
+
+/* Device bytes of a rank: planned, part by part, and held at the end of the run. */
+struct memory_record {
+    int64_t weights, operands, gradients, slots, work, buffers, digests, planned, held;
+    int64_t slot_bytes;
+    int32_t slot_count;
+};
+
 /* Where full tensors of the recorded step go. data is host memory, valid during the call. */
 struct sink {
     void (*tensor)(void *context, struct tensor tensor, const float *data);
