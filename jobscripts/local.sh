@@ -13,7 +13,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${PIPELEAF_BUILD:-$root/build/local}
 cd "$root"
 
-say() { printf '\n== %s\n' "$*"; }
+# shellcheck source=jobscripts/body.sh
+. "$root/jobscripts/body.sh" # say, find_mpirun, mpi_environment
 
 usage() {
     sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
@@ -22,6 +23,7 @@ usage() {
 
 # --- what is needed: a Debian package, and how to see that what it brings is there already ---------------------------
 has_command() { command -v "$1" >/dev/null 2>&1; }
+has_daemon() { PATH=$PATH:/usr/sbin:/sbin has_command "$1"; }
 has_header() { printf '#include <%s>\n' "$1" | "${CC:-cc}" "${@:2}" -fsyntax-only -xc - 2>/dev/null; }
 has_python() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
 has_jansson() { has_command pkg-config && pkg-config --exists jansson; }
@@ -52,14 +54,26 @@ find_missing() { # $1: run or test
     if [ "$1" = test ]; then
         need gfortran has_command gfortran
         need python3-h5py has_python h5py
+        need python3-jsonschema has_python jsonschema
+        need python3-matplotlib has_python matplotlib
+        need nodejs has_command node
         need python3-torch has_python torch
         need hdf5-tools has_command h5dump
         need gcc-aarch64-linux-gnu has_command aarch64-linux-gnu-gcc
         need qemu-user has_command qemu-aarch64
         need clang has_command clang
         need procps has_command pgrep
+        need mandoc has_command mandoc
+        need bsdextrautils has_command col
         need shellcheck has_command shellcheck
         need python3-venv has_python ensurepip
+        if [ "$(id -u)" = 0 ]; then # the test of slurm.sh runs as root only
+            need munge has_daemon munged
+            need slurmctld has_daemon slurmctld
+            need slurmd has_daemon slurmd
+            need slurm-client has_command sbatch
+        fi
+        need jube has_command jube
     fi
 }
 
@@ -120,26 +134,17 @@ build_all() { # $1: ON builds the tests too
     cmake --build "$build" --parallel "$(nproc)" | grep -vE '^\[ *[0-9]+%\]' || return "${PIPESTATUS[0]}"
 }
 
-# What Open MPI needs to start as root, and more ranks than cores, goes through its environment: MPICH refuses unknown flags.
-mpi_environment() {
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-    export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
-    export OMP_WAIT_POLICY=passive # threads that wait do not take the core from a neighbour
-    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_sm_single_copy_mechanism=none # containers often forbid it
-}
-
 mkdir -p "$root/build"
 case ${1:-} in
 run)
     install_missing run
     build_all OFF
     mpi_environment
-    launcher=$(command -v mpirun || command -v mpiexec)
+    find_mpirun
     say "pipeleaf reference input/tiny.nml"
     "$build/pipeleaf" reference input/tiny.nml
-    say "$launcher -n 4 pipeleaf run input/tiny.nml"
-    "$launcher" -n 4 "$build/pipeleaf" run input/tiny.nml
+    say "$mpirun -n 4 pipeleaf run input/tiny.nml"
+    "$mpirun" -n 4 "$build/pipeleaf" run input/tiny.nml
     say "pipeleaf-validate out/tiny"
     "$build/pipeleaf-validate" out/tiny
     ;;

@@ -1,23 +1,9 @@
 /* pipeleaf-validate: compares two outputs of pipeleaf bit for bit, without running anything. */
 #include "report/verify.h"
+#include "validate_help.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char usage[] =
-    "usage: pipeleaf-validate RUN REFERENCE\n"
-    "       pipeleaf-validate DIRECTORY          (that holds both)\n"
-    "\n"
-    "Compares two outputs of pipeleaf, bit for bit. RUN and REFERENCE are an output directory, an HDF5 file\n"
-    "(run.h5, reference.h5, a rank file) or a digest file (digest.txt, reference.digest, a shipped one); any "
-    "pair\n"
-    "works. Full tensors are compared where both sides have them, digests elsewhere.\n"
-    "\n"
-    "The last line is VERIFICATION = SUCCESSFUL, UNSUCCESSFUL or NOT PERFORMED. Exit codes:\n"
-    "  0  SUCCESSFUL: every gradient tensor of every layer is the same on both sides\n"
-    "  2  UNSUCCESSFUL: something differs, is missing, is NaN, or is of another run or computation\n"
-    "  3  NOT PERFORMED: the two hold nothing that would prove it\n"
-    "  1  a file cannot be read, or wrong usage\n";
 
 static const int exit_of[] = {
     [SUCCESSFUL] = EXIT_DONE, [UNSUCCESSFUL] = EXIT_WRONG, [NOT_PERFORMED] = EXIT_NOT_VERIFIED
@@ -33,23 +19,30 @@ static int conclude(enum verdict verdict, int code)
     return code;
 }
 
+static int help(enum page_form form)
+{
+    struct text text = { 0 };
+    validate_help(form, &text);
+    if (fputs(text.data, stdout) < 0 || fflush(stdout)) fail("cannot write to standard output");
+    text_free(&text);
+    return EXIT_DONE;
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            fputs(usage, stdout);
-            return EXIT_DONE;
-        }
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(PAGE_PLAIN);
+        if (!strcmp(argv[i], "--man")) return help(PAGE_MAN);
         if (!strcmp(argv[i], "--version")) {
             printf("pipeleaf-validate %s (%s), %s\n", pipeleaf_version, pipeleaf_commit, output_library());
             return EXIT_DONE;
         }
-        if (argv[i][0] == '-') fail("option '%s': there is only --help and --version", argv[i]);
+        if (argv[i][0] == '-') fail("option '%s': there are only --help, --version and --man", argv[i]);
     }
-    if (argc != 2 && argc != 3) {
-        fputs(usage, stderr);
-        return EXIT_FAILED;
-    }
+    if (argc != 2 && argc != 3)
+        fail("%d arguments: there must be two, RUN and REFERENCE, or one DIRECTORY that holds both; "
+             "pipeleaf-validate --help says more",
+            argc - 1);
     struct side *run = NULL, *reference = NULL;
     struct text error = { 0 }, out = { 0 };
     enum verdict verdict = NOT_PERFORMED;

@@ -1,6 +1,7 @@
 #include "base.h"
 #include <ctype.h>
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 static void (*end_job_hook)(int code);
-static char identity[160];
+static char identity[240];
 
 void fail_hook(void (*end_job)(int code))
 {
@@ -187,4 +188,9 @@ void sha256_hex(const void *data, size_t length, char hex[65])
     if (!EVP_Digest(data, length, hash, &size, EVP_sha256(), NULL) || size != 32)
         fail("OpenSSL cannot compute SHA-256");
     for (unsigned int i = 0; i < 32; i++) snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+}
+
+const char *sha256_library(void)
+{
+    return OpenSSL_version(OPENSSL_VERSION);
 }

@@ -63,9 +63,13 @@ const char *nearest_name(const char *name, const char *const *names, size_t coun
 /* 64 hexadecimal digits and a zero: SHA-256 (FIPS 180-4, by OpenSSL) of the bytes. */
 void sha256_hex(const void *data, size_t length, char hex[65]);
 
+/* Whose it is: "OpenSSL 3.0.15 3 Sep 2024". */
+const char *sha256_library(void);
+
 extern const char *const pipeleaf_version; /* "0.1.0" */
 extern const char
     *const pipeleaf_commit; /* "1a2b3c4d", with "+changes" where the tree was dirty, or "unknown" */
+extern const char *const pipeleaf_date; /* of that commit: "2026-11-30", or "" where it is unknown */
 
 #if defined(__cplusplus)
 }

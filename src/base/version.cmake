@@ -1,11 +1,14 @@
-# Writes version.c: the version and the git commit of the tree, "+changes" where it has uncommitted ones.
+# Writes version.c: the version and the git commit of the tree with its date, "+changes" where it has uncommitted ones.
 set(COMMIT unknown)
+set(DATE "")
 find_package(Git QUIET)
 if(GIT_FOUND)
   execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE HEAD OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE FAILED)
   if(NOT FAILED)
     set(COMMIT ${HEAD})
+    execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} log -1 --format=%cs OUTPUT_VARIABLE DATE
+      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} status --porcelain --untracked-files=no
       OUTPUT_VARIABLE CHANGES OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     if(CHANGES)
@@ -13,7 +16,7 @@ if(GIT_FOUND)
     endif()
   endif()
 endif()
-set(TEXT "#include \"base/base.h\"\nconst char *const pipeleaf_version = \"${VERSION}\";\nconst char *const pipeleaf_commit = \"${COMMIT}\";\n")
+set(TEXT "#include \"base/base.h\"\nconst char *const pipeleaf_version = \"${VERSION}\";\nconst char *const pipeleaf_commit = \"${COMMIT}\";\nconst char *const pipeleaf_date = \"${DATE}\";\n")
 set(OLD "")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} OLD)

@@ -187,3 +187,8 @@ void channels_finish_step(struct channels *channels, const struct transfer **tra
     *transfers = channels->transfers;
     *count = channels->transfer_count;
 }
+
+void channels_libraries(struct text *list)
+{
+    nccl_libraries(list);
+}

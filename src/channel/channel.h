@@ -70,5 +70,9 @@ double channel_await_send(struct channels *channels, int channel, int buffer);
    post. */
 void channels_finish_step(struct channels *channels, const struct transfer **transfers, int *count);
 
+/* Appends which libraries, beside MPI's, messages can go through, with their versions, each followed by "; ".
+ */
+void channels_libraries(struct text *list);
+
 /* Device bytes that the buffers of `rank` take, by the plan alone. */
 size_t channels_bytes(const struct channel_plan *plan, int count, int rank, size_t message_bytes);

@@ -123,7 +123,7 @@ static void describe_library(struct job *job)
 
 void job_start(struct job *job, int *argc, char ***argv)
 {
-    *job = (struct job){ .communicator = MPI_COMM_NULL };
+    *job = (struct job){ .parts = 1, .world = job, .communicator = MPI_COMM_NULL };
     int level = MPI_THREAD_SINGLE;
     MPI_CALL(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level));
     job->started = seconds_now();
@@ -160,6 +160,27 @@ void job_end(struct job *job)
     job_lock();
     MPI_CALL(MPI_Comm_free(&job->communicator));
     MPI_CALL(MPI_Finalize());
+    job_unlock();
+}
+
+void job_split(struct job *world, int ranks, struct job *part)
+{
+    assert(ranks > 0 && world->size % ranks == 0);
+    *part = *world;
+    part->part = world->rank / ranks;
+    part->parts = world->size / ranks;
+    part->rank = world->rank % ranks;
+    part->size = ranks;
+    job_barrier(world); /* so that nobody waits inside MPI, with the lock held, for a rank that is late */
+    job_lock();
+    MPI_CALL(MPI_Comm_split(world->communicator, part->part, part->rank, &part->communicator));
+    job_unlock();
+}
+
+void job_leave(struct job *part)
+{
+    job_lock();
+    MPI_CALL(MPI_Comm_free(&part->communicator));
     job_unlock();
 }
 

@@ -8,13 +8,16 @@
 #include "base/base.h"
 #include <mpi.h>
 
+/* All ranks, or (job_split) one of several equal parts of them: what works over one works over the other. */
 struct job {
-    int rank, size;            /* in MPI_COMM_WORLD */
-    int host_rank, host_ranks; /* among the ranks of this host (MPI_COMM_TYPE_SHARED) */
+    int rank, size;            /* in this job */
+    int host_rank, host_ranks; /* among all ranks of this host (MPI_COMM_TYPE_SHARED), of whatever part */
+    int part, parts;           /* which part of the world this is, of how many; 0 of 1: all of it */
+    struct job *world;         /* the job of all ranks: this one, but where it is a part */
     char host[128];            /* MPI_Get_processor_name */
     char library[160];         /* first line of MPI_Get_library_version, and the MPI standard's version */
     double started;            /* seconds_now() when MPI_Init_thread returned */
-    MPI_Comm communicator;     /* a duplicate of MPI_COMM_WORLD for the collective operations below */
+    MPI_Comm communicator;     /* of its ranks, for the collective operations below */
 };
 
 /* MPI_Init_thread; fails where the library gives less than MPI_THREAD_SERIALIZED, and where the MPI size is 1
@@ -22,6 +25,12 @@ struct job {
    the wrong mpirun. Sets fail_hook and fail_identity so that any fail() ends all ranks. */
 void job_start(struct job *job, int *argc, char ***argv);
 void job_end(struct job *job); /* MPI_Finalize */
+
+/* The world cut into parts of `ranks` each, which must divide its size: part k has the ranks k*ranks to
+   k*ranks + ranks - 1, so that neighbours stay neighbours. *part is this rank's, and must not outlive
+   `world`. All ranks call it, and job_leave before job_end. What fail says of this rank does not change. */
+void job_split(struct job *world, int ranks, struct job *part);
+void job_leave(struct job *part);
 
 /* Ends the job from any thread with `code`: MPI_Abort where the lock can be had within a second, else _exit.
  */

@@ -7,6 +7,7 @@
 /* Between two polls of the communication thread while something is under way: this, but so long that polls
    take no more than one part in `share` of a core, which may be the compute thread's own. */
 static const double pause_busy = 100e-6, share = 20;
+static const double pause_aside = 1e-3; /* while the compute thread waits, and polls itself */
 static const double pause_idle =
     5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
 
@@ -188,8 +189,8 @@ static void *communicate(void *argument)
             cost = cost > 0 ? fmin(now - before, 1.05 * cost) : now - before;
             before = now;
         }
-        if (!completed && !mpi->closing)
-            wait_for_work(mpi, mpi->incomplete ? fmax(pause_busy, share * cost) : pause_idle);
+        const double busy = mpi->is_waiting ? pause_aside : fmax(pause_busy, share * cost);
+        if (!completed && !mpi->closing) wait_for_work(mpi, mpi->incomplete ? busy : pause_idle);
     }
     pthread_mutex_unlock(&mpi->mutex);
     return NULL;

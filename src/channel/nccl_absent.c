@@ -14,4 +14,9 @@ static bool accepts(const struct channels_request *request, struct text *error)
     return false;
 }
 
+void nccl_libraries(struct text *list)
+{
+    text_add(list, "NCCL not built in; ");
+}
+
 const struct transport transport_nccl = { .name = "nccl", .fits = fits, .accepts = accepts };

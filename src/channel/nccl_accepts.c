@@ -59,7 +59,8 @@ static void pretend_own_host(const struct job *job)
     if (setenv("NCCL_HOSTID", name, 1)) fail("cannot set NCCL_HOSTID");
 }
 
-/* --- The judgement, by rank 0 for all --- */
+/* --- The judgement, by rank 0 for all. Of the whole job, not of one part of it: two parts may meet on a
+   host, and NCCL itself finds a GPU that two ranks share only where they have a communicator together --- */
 
 static int channels_needed(const struct channels_request *request)
 {
@@ -71,18 +72,18 @@ static int channels_needed(const struct channels_request *request)
     return needed;
 }
 
-/* Of all ranks, on rank 0; NULL elsewhere. */
+/* Of all ranks of the job, on its rank 0; NULL elsewhere. */
 static struct standing *gather(const struct channels_request *request)
 {
+    struct job *world = request->job->world;
     struct standing mine = {
-        .rank = request->job->rank, .channels = channels_needed(request), .connections = connections()
+        .rank = world->rank, .channels = channels_needed(request), .connections = connections()
     };
     snprintf(mine.kind, sizeof mine.kind, "%s", request->device->kind);
     snprintf(mine.host, sizeof mine.host, "%s", request->job->host);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", request->device->uuid);
     if (!strcmp(mine.kind, "cuda")) mine.serialises = serialises();
-    struct standing *all = job_gather(request->job, &mine, sizeof mine, NULL, NULL);
-    return request->job->rank == 0 ? all : NULL;
+    return job_gather(world, &mine, sizeof mine, NULL, NULL);
 }
 
 static bool need_cuda(const struct standing *all, int size, struct text *error)
@@ -174,7 +175,7 @@ static bool need_concurrency(const struct standing *all, int size, struct text *
 
 bool nccl_accepts(const struct channels_request *request, struct text *error)
 {
-    struct job *job = request->job;
+    struct job *job = request->job->world;
     if (request->share_device) pretend_own_host(job);
     struct text verdict = { 0 };
     struct standing *all = gather(request);
@@ -193,12 +194,12 @@ bool nccl_accepts(const struct channels_request *request, struct text *error)
 bool nccl_fits(const struct channels_request *request)
 {
     struct text ignored = { 0 };
+    struct job *job = request->job->world;
     struct standing *all = gather(request);
-    int fits = all && need_cuda(all, request->job->size, &ignored) &&
-               need_own_gpus(all, request->job->size, &ignored);
+    int fits = all && need_cuda(all, job->size, &ignored) && need_own_gpus(all, job->size, &ignored);
     free(all);
     text_free(&ignored);
-    job_broadcast(request->job, &fits, sizeof fits, 0);
+    job_broadcast(job, &fits, sizeof fits, 0);
     return fits;
 }
 
@@ -207,6 +208,15 @@ bool nccl_fits(const struct channels_request *request)
 static void add_version(struct text *lines, const char *what, int code)
 {
     text_add(lines, "%s%d.%d.%d", what, code / 10000, code / 100 % 100, code % 100);
+}
+
+void nccl_libraries(struct text *list)
+{
+    int version = 0;
+    NCCL_CALL(ncclGetVersion(&version));
+    add_version(list, "NCCL ", version);
+    add_version(list, " (built with ", NCCL_VERSION_CODE);
+    text_add(list, "); ");
 }
 
 void nccl_describe(const struct channels *channels, struct text *lines)

@@ -28,6 +28,7 @@ struct transport {
 extern const struct transport transport_mpi;
 /* nccl.c, or, where an executable is linked without it, nccl_absent.c, which refuses. */
 extern const struct transport transport_nccl;
+void nccl_libraries(struct text *list); /* channels_libraries' part */
 
 /* This rank's part of a channel. A local channel has the buffers of its receiving end only. */
 struct channel_ends {

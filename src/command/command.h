@@ -5,6 +5,7 @@
 #include "base/base.h"
 
 int command_run(int count, char **words);       /* under mpirun or srun */
+int command_recheck(int count, char **words);   /* under mpirun or srun */
 int command_reference(int count, char **words); /* one process */
 int command_plan(int count, char **words);      /* no MPI, no device */
 int command_deck(int count, char **words);      /* no MPI, no device */

@@ -42,11 +42,12 @@ static bool injected_tensor(const char *name, struct tensor *tensor, struct text
     return false;
 }
 
-bool setup_injection(
-    const char *text, const struct model *model, int steps, struct injection *injection, struct text *error)
+bool setup_injection(const char *text, const struct model *model, int steps, int pipeline, int pipelines,
+    struct injection *injection, struct text *error)
 {
-    enum { STEP, LAYER, MICROBATCH, TENSOR, ELEMENT, BIT, KEYS };
-    static const char *const key[KEYS] = { "step", "layer", "microbatch", "tensor", "element", "bit" };
+    enum { STEP, LAYER, MICROBATCH, TENSOR, ELEMENT, BIT, NEEDED, PIPELINE = NEEDED, KEYS };
+    static const char *const key[KEYS] = { "step", "layer", "microbatch", "tensor", "element", "bit",
+        "pipeline" };
     char *value[KEYS] = { 0 };
     char *copy = strdup(text), *rest = copy;
     if (!copy) fail("out of memory");
@@ -59,15 +60,16 @@ bool setup_injection(
         if (!equals || k == KEYS || value[k]) {
             const char *near = nearest_name(item, key, KEYS);
             text_add(error,
-                "--inject: '%s': must be step=,layer=,microbatch=,tensor=,element=,bit=, each once; the "
-                "nearest is %s=",
+                "--inject: '%s': must be step=,layer=,microbatch=,tensor=,element=,bit=, each once, and "
+                "pipeline= "
+                "where there are several; the nearest is %s=",
                 item, near ? near : key[0]);
             good = false;
         } else {
             value[k] = equals + 1;
         }
     }
-    for (int k = 0; good && k < KEYS; k++)
+    for (int k = 0; good && k < NEEDED; k++)
         if (!value[k]) {
             text_add(error,
                 "--inject: %s= is missing: step, layer, microbatch, tensor, element and bit must all be "
@@ -90,6 +92,10 @@ bool setup_injection(
             injection->element = (uint64_t)n;
     }
     if (good && (good = whole_number(value[BIT], 0, 31, key[BIT], &n, error))) injection->bit = (int)n;
+    n = 0;
+    if (good && value[PIPELINE])
+        good = whole_number(value[PIPELINE], 0, pipelines - 1, key[PIPELINE], &n, error);
+    injection->active = n == pipeline;
     free(copy);
     return good;
 }

@@ -1,6 +1,7 @@
 /* pipeleaf reference: one process, one device, no pipeline and no MPI. */
 #include "command/command.h"
 #include "command/show.h"
+#include "report/progress_line.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,20 @@ struct reference_run {
     double peak;
     bool *begins_chunk;
     char host[128];
+    struct progress_line progress_line;
 };
+
+static void show_progress(void *context, const struct reference_position *at)
+{
+    struct reference_run *run = context;
+    struct progress_line *line = &run->progress_line;
+    if (!progress_line_due(line)) return;
+    const int steps = run->steps - run->first + 1, before = at->step - run->first;
+    progress_line_write(line, (before + at->share) / steps,
+        "step %d (%d of %d), %s, layer %d of %d, microbatch %d of %d", at->step, before + 1, steps,
+        at->backward ? "backward" : "forward", at->layer + 1, run->model.layers, at->microbatch + 1,
+        run->model.microbatches);
+}
 
 static void set_up(struct reference_run *run, const struct words *words)
 {
@@ -98,7 +112,9 @@ static void set_up(struct reference_run *run, const struct words *words)
         .begins_chunk = run->begins_chunk,
         .device = run->device,
         .reporting = run->reporting,
-        .steps = run->steps - run->first + 1 };
+        .steps = run->steps - run->first + 1,
+        .passed = show_progress,
+        .context = run };
     run->reference = reference_create(&reference);
     run->records = allocate((size_t)run->steps, sizeof *run->records);
 
@@ -111,16 +127,31 @@ static void set_up(struct reference_run *run, const struct words *words)
     run->card.facts.threads = run->device->threads;
 }
 
+/* *before: how many digests there are of earlier steps; then, with this one's. */
+static void print_step(struct reference_run *run, int step, size_t *before)
+{
+    size_t all;
+    const struct tensor_digest *digests = reference_digests(run->reference, &all);
+    const size_t count = all - *before;
+    struct tensor_digest *sorted = allocate(count, sizeof *sorted);
+    memcpy(sorted, digests + *before, count * sizeof *sorted);
+    digests_sort(sorted, count);
+    show_step(&run->listing, &run->model, step, step == run->steps ? "recorded" : "",
+        run->records[step - run->first].loss, sorted, count);
+    free(sorted);
+    *before = all;
+}
+
 static void run_steps(struct reference_run *run)
 {
     struct text path = { 0 }, scratch = { 0 };
     setup_path(&run->deck, "reference.h5", &path);
     setup_path(&run->deck, "reference.spill.h5", &scratch);
+    progress_line_start(&run->progress_line, !run->deck.run.quiet, run->deck.run.progress);
     struct listing *out = &run->listing;
     listing_banner(out, "steps");
-    listing_print(out, "%6s %-9s %12s %14s  %-16s %s\n", "step", "", "seconds", "loss", "loss, hex",
-        "share of FMA peak");
-    const double flops = step_flops(&run->model);
+    show_steps_head(out);
+    size_t digests_before = 0;
     for (int step = run->first; step <= run->steps; step++) {
         const bool recorded = step == run->steps;
         struct store store = { .scratch = output_create(scratch.data, &run->card.facts),
@@ -136,12 +167,28 @@ static void run_steps(struct reference_run *run)
             output_timings(store.output, NULL, 0, run->records, (size_t)(run->steps - run->first + 1));
             output_finish(store.output);
         }
-        listing_print(out, "%6d %-9s %12.6f %14.8f  %-16a %.4f of %.3E FLOP/s\n", step,
-            recorded ? "recorded" : "", record->seconds, (double)record->loss, (double)record->loss,
-            flops / record->seconds / run->peak, run->peak);
+        progress_line_end(&run->progress_line);
+        print_step(run, step, &digests_before);
     }
+    size_t count;
+    const struct tensor_digest *digests = reference_digests(run->reference, &count);
+    show_steps_end(out, "reference.digest", digests, count);
     text_free(&path);
     text_free(&scratch);
+}
+
+static void print_times(struct reference_run *run)
+{
+    struct listing *out = &run->listing;
+    const double flops = step_flops(&run->model);
+    listing_banner_differs(out, "seconds of the steps");
+    listing_print(out, "%6s %-9s %12s %14s  %s\n", "step", "", "seconds", "FLOP/s", "share of FMA peak");
+    for (int step = run->first; step <= run->steps; step++) {
+        const double seconds = run->records[step - run->first].seconds;
+        listing_print(out, "%6d %-9s %12.6f %14.3E  %.4f of %.3E FLOP/s\n", step,
+            step == run->steps ? "recorded" : "", seconds, flops / seconds, flops / seconds / run->peak,
+            run->peak);
+    }
 }
 
 static void write_files(struct reference_run *run)
@@ -192,6 +239,31 @@ static void write_files(struct reference_run *run)
     text_free(&path);
 }
 
+static void print_head(struct reference_run *run, const char *deck_path)
+{
+    struct listing *out = &run->listing;
+    struct device *device = run->device;
+    char bytes[32];
+    listing_print(out, "Pipeleaf %s (%s): reference of %s\n", pipeleaf_version, pipeleaf_commit, deck_path);
+    show_build(out, &run->card);
+    listing_banner(out, "effective deck");
+    listing_verbatim(out, run->card.deck.data);
+    struct text lines = { 0 };
+    device->describe(device, &lines);
+    if (lines.length) {
+        listing_banner(out, "products");
+        listing_block(out, lines.data);
+    }
+    text_free(&lines);
+
+    listing_banner_differs(out, "this run");
+    listing_print(out, "%-28s %s\n", "run id", run->card.run_id);
+    listing_line(out, 29, "%-28s %s, CPUs %s", "host", run->host, run->card.cpus.data);
+    listing_line(out, 29, "%-28s %s; holds %s: one layer, one microbatch", "device", device->name,
+        bytes_text((double)device->held(device), bytes));
+    if (device->uuid[0]) listing_line(out, 29, "%-28s %s at %s", "", device->uuid, device->place);
+}
+
 int command_reference(int count, char **word)
 {
     struct words words;
@@ -203,26 +275,10 @@ int command_reference(int count, char **word)
     set_up(&run, &words);
     directory_prepare(run.deck.output.directory, "reference.json");
 
-    struct listing *out = &run.listing;
-    char bytes[32];
-    listing_print(
-        out, "Pipeleaf %s (%s): reference of %s\n", pipeleaf_version, pipeleaf_commit, words.deck_path);
-    listing_print(out, "run id    %s\ncompiler  %s\nlibraries %s\n", run.card.run_id, run.card.facts.compiler,
-        run.card.libraries.data);
-    listing_print(out, "device    %s; holds %s: one layer, one microbatch\n", run.device->name,
-        bytes_text((double)run.device->held(run.device), bytes));
-    listing_banner(out, "effective deck");
-    listing_block(out, run.card.deck.data);
-
-    struct text lines = { 0 };
-    run.device->describe(run.device, &lines);
-    if (lines.length) {
-        listing_banner(out, "products");
-        listing_block(out, lines.data);
-    }
-    text_free(&lines);
-
+    run.listing.only_kept = run.deck.run.quiet;
+    print_head(&run, words.deck_path);
     run_steps(&run);
+    print_times(&run);
     write_files(&run);
 
     reference_close(run.reference);

@@ -14,18 +14,18 @@
  */
 static void agree(struct run *run, bool good, const struct text *error)
 {
-    const double first = job_min(&run->job, good ? run->job.size : run->job.rank);
-    if (first >= run->job.size) return;
-    if ((int)first == run->job.rank) {
-        if (run->job.size > 1 && first > 0)
-            fprintf(
-                stderr, "pipeleaf: error: rank %d on %s: %s\n", run->job.rank, run->job.host, error->data);
+    struct job *world = &run->world;
+    const double first = job_min(world, good ? world->size : world->rank);
+    if (first >= world->size) return;
+    if ((int)first == world->rank) {
+        if (world->size > 1 && first > 0)
+            fprintf(stderr, "pipeleaf: error: rank %d on %s: %s\n", world->rank, world->host, error->data);
         else
             fprintf(stderr, "pipeleaf: error: %s\n", error->data);
     }
-    job_barrier(&run->job);
+    job_barrier(world);
     if (run->watchdog) watchdog_stop(run->watchdog);
-    job_end(&run->job);
+    job_end(world);
     exit(EXIT_FAILED);
 }
 
@@ -38,7 +38,7 @@ static bool rehearsal_possible(const struct run *run, struct text *error)
     return stamp_fits(message_bytes(&run->model), error);
 }
 
-/* Rank 0 reads the file, all ranks read its text. */
+/* Rank 0 reads the file, all ranks read its text. From here on there are pipelines. */
 static void read_deck(struct run *run, int count, char **word)
 {
     struct text error = { 0 }, text = { 0 };
@@ -47,11 +47,12 @@ static void read_deck(struct run *run, int count, char **word)
         text_add(&error, "run needs a deck: mpirun -n P pipeleaf run DECK [group.name=value ...]");
         good = false;
     }
-    if (good && run->job.rank == 0) good = text_read_file(&text, run->words.deck_path, &error);
+    if (good && run->world.rank == 0) good = text_read_file(&text, run->words.deck_path, &error);
     agree(run, good, &error);
-    job_broadcast_text(&run->job, &text, 0);
-    good = setup_deck(&run->deck, &run->words, &text, run->job.size, &error);
+    job_broadcast_text(&run->world, &text, 0);
+    good = setup_deck(&run->deck, &run->words, &text, run->world.size, &error);
     agree(run, good, &error);
+    job_split(&run->world, (int)run->deck.pipeline.ranks, &run->job);
     run->model = setup_model(&run->deck);
     run->reporting = setup_reporting(&run->deck);
     run->steps = setup_steps(&run->deck);
@@ -64,8 +65,10 @@ static void read_deck(struct run *run, int count, char **word)
             run->deck.run.device);
         good = false;
     } else if (run->words.inject)
-        good = setup_injection(run->words.inject, &run->model, run->steps, &run->injection, &error);
+        good = setup_injection(run->words.inject, &run->model, run->steps, run->job.part, run->job.parts,
+            &run->injection, &error);
     agree(run, good, &error);
+    agree(run, many_divide(run, &error), &error);
     text_free(&text);
 }
 
@@ -135,6 +138,11 @@ static void describe(const struct progress *progress, char *line, size_t size)
     const int reached = progress->reached ? __atomic_load_n(progress->reached, __ATOMIC_RELAXED) : 0;
     const int current = atomic_load(&progress->current);
     char last[64] = "nothing", now[64] = "between steps";
+    if (run->job.parts > 1) {
+        const int used = snprintf(line, size, "pipeline %d rank %d: ", run->job.part, run->job.rank);
+        line += used;
+        size -= (size_t)used;
+    }
     if (reached > 0) compute_text(nth_compute(mine, reached - 1), last, sizeof last);
     if (current >= mine->count) snprintf(now, sizeof now, "waiting for the step's messages to complete");
     if (current < 0 || current >= mine->count) {
@@ -206,7 +214,7 @@ static void start_watchdog(struct run *run)
     run->progress.describe = describe;
     run->progress.context = run;
     atomic_store(&run->progress.current, -1);
-    run->watchdog = watchdog_start(&run->job, &run->progress, run->deck.run.timeout);
+    run->watchdog = watchdog_start(&run->world, &run->progress, run->deck.run.timeout);
 }
 
 static void create_pipeline(struct run *run)
@@ -247,29 +255,49 @@ static void sink_tensor(void *context, struct tensor tensor, const float *data)
     atomic_fetch_add(&run->progress.count, 1);
 }
 
-/* Warm-up and timed steps; then the recorded one, whose tensors go to the rank's file. */
+/* Between steps, on rank 0 of the job: the others wait for it where they wait anyway. */
+static void show_progress(struct run *run, int done)
+{
+    struct progress_line *line = &run->progress_line;
+    if (!progress_line_due(line)) return;
+    const double mean = (seconds_now() - line->began) / done, share = (double)done / run->steps;
+    if (run->rehearses)
+        progress_line_write(line, share, "step %d of %d, %.4f s a step", done, run->steps, mean);
+    else
+        progress_line_write(line, share, "step %d of %d, %.4f s a step, %.3E tokens/s", done, run->steps,
+            mean, (double)model_tokens(&run->model) * run->model.microbatches / mean);
+}
+
+/* Warm-up and timed steps; then the recorded one, whose tensors go to the rank's file. Each begins together
+   in all pipelines of the job: what they take from each other, on a network or a host that they share, is in
+   the times. And so the watchdog of the job sees a pipeline that hangs: the others come to the next step and
+   wait. */
 static void run_steps(struct run *run)
 {
     const int warmup = (int)run->deck.run.warmup_steps;
+    progress_line_start(
+        &run->progress_line, run->world.rank == 0 && !run->deck.run.quiet, run->deck.run.progress);
     for (int step = 1; step < run->steps; step++) {
-        job_barrier(&run->job);
+        job_barrier(&run->world);
         if (step == 1) run->first_step_at = seconds_now();
         run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
+        show_progress(run, step);
     }
     const struct sink sink = { sink_tensor, run };
     open_output(run);
-    job_barrier(&run->job);
+    job_barrier(&run->world);
     const double start = seconds_now();
     run->records[run->steps - 1] = pipeline_step(run->pipeline, run->steps, false, &sink);
     run->recorded_seconds = seconds_now() - start;
     run->held = run->device->held(run->device);
+    progress_line_end(&run->progress_line);
     job_barrier(&run->job);
 }
 
 static void close_all(struct run *run)
 {
     pipeline_close(run->pipeline);
-    channels_close(run->channels);
+    if (run->channels) channels_close(run->channels);
     run->device->close(run->device);
     program_free(&run->program);
     partition_free(&run->partition);
@@ -278,7 +306,8 @@ static void close_all(struct run *run)
     words_free(&run->words);
     text_free(&run->listing.text);
     free(run->records);
-    free(run->places);
+    free(run->all_places);
+    many_free(run);
     free(run->rank_of_layer);
     machine_costs_free(&run->costs);
     text_free(&run->wrong_lines);
@@ -290,7 +319,7 @@ int command_run(int count, char **word)
     struct run run = { 0 };
 
     /* -- what is asked -- */
-    job_start(&run.job, NULL, NULL);
+    job_start(&run.world, NULL, NULL);
     read_deck(&run, count, word);
     plan_program(&run);
 
@@ -322,6 +351,7 @@ int command_run(int count, char **word)
     /* -- the verdict -- */
     const int code = conclude(&run);
     close_all(&run);
-    job_end(&run.job);
+    job_leave(&run.job);
+    job_end(&run.world);
     return code;
 }

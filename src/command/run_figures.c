@@ -49,39 +49,15 @@ static void gather_traces(struct run *run)
     free(moved);
 }
 
-/* Mean measured seconds of each kind of compute of each chunk over the timed steps, and the program simulated
- * with them and free messages. */
-static double simulated_makespan(const struct run *run)
+static void gather_records(struct run *run)
 {
-    const size_t chunks = (size_t)run->program.chunks,
-                 count = run->action_offsets[run->job.size] / sizeof(struct action_record);
-    double *cost[COMPUTE_KINDS];
-    size_t *seen[COMPUTE_KINDS];
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        cost[k] = allocate(chunks, sizeof(double));
-        seen[k] = allocate(chunks, sizeof(size_t));
+    struct step_record *shifted = allocate((size_t)run->steps, sizeof *shifted);
+    for (int s = 0; s < run->steps; s++) {
+        shifted[s] = run->records[s];
+        shifted[s].start += to_rank_0(run, shifted[s].start);
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct action_record *a = &run->all_actions[i];
-        if (a->step <= run->deck.run.warmup_steps || a->step == run->steps) continue;
-        cost[a->kind][a->chunk] += a->end - a->start;
-        seen[a->kind][a->chunk]++;
-    }
-    struct costs costs = { 0 };
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        for (size_t c = 0; c < chunks; c++)
-            if (seen[k][c]) cost[k][c] /= (double)seen[k][c];
-        costs.seconds[k] = cost[k];
-    }
-    struct prediction prediction;
-    program_simulate(&run->program, &costs, &prediction);
-    const double makespan = prediction.makespan;
-    prediction_free(&prediction);
-    for (int k = 0; k < COMPUTE_KINDS; k++) {
-        free(cost[k]);
-        free(seen[k]);
-    }
-    return makespan;
+    run->all_records = job_gather(&run->job, shifted, (size_t)run->steps * sizeof *shifted, NULL, NULL);
+    free(shifted);
 }
 
 /* The record of a rank and step (from 1), on rank 0. */
@@ -133,8 +109,7 @@ static void work_out_figures(struct run *run)
 void gather_run(struct run *run)
 {
     const int timed = (int)run->deck.run.steps;
-    run->all_records =
-        job_gather(&run->job, run->records, (size_t)run->steps * sizeof *run->records, NULL, NULL);
+    gather_records(run);
     gather_traces(run);
     size_t count, bytes;
     const struct tensor_digest *digests = pipeline_digests(run->pipeline, &count);
@@ -144,8 +119,8 @@ void gather_run(struct run *run)
     double *seconds = allocate((size_t)run->steps, sizeof *seconds);
     for (int s = 0; s < run->steps; s++) seconds[s] = run->records[s].seconds;
     job_max_list(&run->job, seconds, run->steps);
-    if (run->job.rank == 0) run->makespan = simulated_makespan(run);
-    job_broadcast(&run->job, &run->makespan, sizeof run->makespan, 0);
+    plan_as_measured(run);
+    run->makespan = run->prediction.makespan;
     for (int s = 0; s < run->steps; s++) run->records[s].exposed = fmax(0, seconds[s] - run->makespan);
 
     run->step_seconds = allocate((size_t)timed, sizeof *run->step_seconds);
@@ -159,14 +134,41 @@ void gather_free(struct run *run)
     void *const memory[] = { run->all_records, run->all_actions, run->action_offsets, run->all_transfers,
         run->transfer_offsets, run->all_digests, run->step_seconds };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
+    prediction_free(&run->prediction);
 }
 
+static const char *kind_of_step(const struct run *run, int step)
+{
+    return step <= run->deck.run.warmup_steps ? "warm-up" : step == run->steps ? "recorded" : "timed";
+}
+
+/* What the steps gave: the same in every run of the deck. */
 static void print_steps(struct run *run)
 {
     struct listing *out = &run->listing;
     listing_banner(out, "steps");
-    listing_print(out, "%6s %-9s %12s %14s  %-16s %10s %10s\n", "step", "", "seconds", "loss", "loss, hex",
-        "busy/step", "idle/step");
+    show_steps_head(out);
+    digests_sort(run->all_digests, run->digest_count);
+    const struct tensor_digest *line = run->all_digests, *end = line + run->digest_count;
+    for (int step = 1; step <= run->steps; step++) {
+        const struct tensor_digest *first = line;
+        while (line < end && line->step == step) line++;
+        if (run->rehearses)
+            listing_print(
+                out, "%6d %-9s%16s%18s%9s  %s\n", step, kind_of_step(run, step), "-", "-", "-", "-");
+        else
+            show_step(out, &run->model, step, kind_of_step(run, step), loss_of(run, step), first,
+                (size_t)(line - first));
+    }
+    if (!run->rehearses) show_steps_end(out, "digest.txt", run->all_digests, run->digest_count);
+}
+
+/* And how long they took: the slowest rank's seconds, the ranks' mean busy time. */
+static void print_step_times(struct run *run)
+{
+    struct listing *out = &run->listing;
+    listing_banner_differs(out, "seconds of the steps");
+    listing_print(out, "%6s %-9s %12s %10s %10s\n", "step", "", "seconds", "busy/step", "idle/step");
     for (int step = 1; step <= run->steps; step++) {
         double seconds = 0, busy = 0;
         for (int r = 0; r < run->job.size; r++) {
@@ -175,16 +177,8 @@ static void print_steps(struct run *run)
             busy += s->busy;
         }
         const double share = busy / (seconds * run->job.size);
-        const char *kind = step <= run->deck.run.warmup_steps ? "warm-up"
-                           : step == run->steps               ? "recorded"
-                                                              : "timed";
-        if (run->rehearses) {
-            listing_print(out, "%6d %-9s %12.6f %14s  %-16s %10.4f %10.4f\n", step, kind, seconds, "-", "-",
-                share, 1 - share);
-            continue;
-        }
-        listing_print(out, "%6d %-9s %12.6f %14.8f  %-16a %10.4f %10.4f\n", step, kind, seconds,
-            (double)loss_of(run, step), (double)loss_of(run, step), share, 1 - share);
+        listing_print(
+            out, "%6d %-9s %12.6f %10.4f %10.4f\n", step, kind_of_step(run, step), seconds, share, 1 - share);
     }
 }
 
@@ -194,9 +188,9 @@ static void print_planned(struct run *run)
     struct listing *out = &run->listing;
     const struct figures *f = &run->figures;
     char a[32], b[32];
-    listing_banner(out, "planned against measured");
+    listing_banner_differs(out, "planned against measured");
     listing_print(
-        out, "%-28s %12s %12s  planned: measured compute times, free messages\n", "", "planned", "measured");
+        out, "%-28s %12s %12s  planned: measured computes, free messages\n", "", "planned", "measured");
     listing_print(out, "%-28s %12.6f %12.6f\n", "makespan of a step, seconds", run->makespan, f->step.median);
     listing_print(out, "%-28s %12.4f %12.4f\n", "bubble, idle/ideal", run->makespan / f->busy - 1,
         f->bubble_over_ideal);
@@ -211,10 +205,12 @@ void print_figures(struct run *run)
     struct listing *out = &run->listing;
     if (!out->speaks) return;
     print_steps(run);
+    print_step_times(run);
+    print_timers(run);
 
     const struct figures *f = &run->figures;
     char a[32];
-    listing_banner(out, "figures, over the timed steps, of the slowest rank");
+    listing_banner_differs(out, "figures, over the timed steps, of the slowest rank");
     listing_print(out, "%-28s min %.6f  median %.6f  p95 %.6f\n", "step, seconds", f->step.min,
         f->step.median, f->step.p95);
     listing_print(out, "%-28s %.6f simulated with the measured compute times and free messages\n",
@@ -237,8 +233,8 @@ void print_figures(struct run *run)
     for (int r = 0; r < run->job.size; r++) {
         const struct place *place = &run->places[r];
         if (isnan(place->copy_rate) || isnan(place->peak)) continue;
-        listing_print(out, "rank %-6d %s: %.3E FLOP/s, copies at %.3E bytes/s\n", r, place->uuid, place->peak,
-            place->copy_rate);
+        listing_line(out, 12, "rank %-6d %s: %.3E FLOP/s, copies at %.3E bytes/s", r, place->uuid,
+            place->peak, place->copy_rate);
     }
     listing_print(out, "%-28s %.6f s\n", "recorded step with output", run->recorded_seconds);
     listing_print(out, "%-28s %.6f s, from MPI_Init to the first step\n", "start-up", f->startup);

@@ -1,3 +1,4 @@
+#include "command/recheck.h"
 #include "command/run_state.h"
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,11 @@ void write_rank_file(struct run *run)
 {
     size_t count;
     const struct action_record *actions = pipeline_actions(run->pipeline, &count);
+    size_t arrivals;
+    const struct arrival *arrival = pipeline_arrivals(run->pipeline, &arrivals);
+    if (run->reporting.activations != DATA_NONE) output_arrivals(run->output, arrival, arrivals);
     output_timings(run->output, actions, count, run->records, (size_t)run->steps);
+    write_planned(run);
     output_finish(run->output);
     job_barrier(&run->job);
 }
@@ -52,20 +57,37 @@ static void write_links(struct run *run)
 static void write_timeline(struct run *run)
 {
     struct rank_trace *traces = allocate((size_t)run->job.size, sizeof *traces);
+    struct planned_record **planned = allocate((size_t)run->job.size, sizeof *planned);
     for (int r = 0; r < run->job.size; r++) {
         const size_t action = run->action_offsets[r] / sizeof(struct action_record),
                      transfer = run->transfer_offsets[r] / sizeof(struct transfer_record);
+        planned[r] = planned_records(run, r, &(size_t){ 0 });
         traces[r] = (struct rank_trace){ .rank = r,
+            .host = run->places[r].host,
+            .device = run->places[r].device,
+            .steps = run->all_records + (size_t)r * (size_t)run->steps,
+            .planned = planned[r],
             .actions = run->all_actions + action,
             .action_count = run->action_offsets[r + 1] / sizeof(struct action_record) - action,
             .transfers = run->all_transfers + transfer,
             .transfer_count = run->transfer_offsets[r + 1] / sizeof(struct transfer_record) - transfer };
     }
+    const struct timeline timeline = { .facts = &run->card.facts,
+        .ranks = traces,
+        .rank_count = run->job.size,
+        .steps = run->steps,
+        .chunks = run->program.chunks,
+        .microbatches = run->program.microbatches,
+        .makespan = run->makespan,
+        .channels = run->program.channels,
+        .channel_count = run->program.channel_count,
+        .message_bytes = message_bytes(&run->model) };
     struct text path = { 0 };
     setup_path(&run->deck, "timeline.json", &path);
-    timeline_write(path.data, &run->card.facts, traces, run->job.size, run->program.channels,
-        run->program.channel_count);
+    timeline_write(path.data, &timeline);
     text_free(&path);
+    for (int r = 0; r < run->job.size; r++) free(planned[r]);
+    free(planned);
     free(traces);
 }
 
@@ -82,21 +104,45 @@ void write_run_files(struct run *run)
         if (run->deck.output.timeline) write_timeline(run);
     }
     atomic_fetch_add(&run->progress.count, 1);
-    job_barrier(&run->job);
+    job_barrier(&run->world); /* no pipeline is left behind when the watchdog goes */
 }
 
-void write_result(struct run *run, enum verdict verdict, int code)
+/* Whether the verdict is to be that of a recheck. */
+static bool is_rechecked(const struct run *run)
+{
+    return !run->rehearses && strcmp(run->deck.verify.against, "recheck") == 0;
+}
+
+/* What the OLCF test harness reads. */
+static void write_harness_files(struct run *run, const struct figure *figures, int count)
+{
+    const struct outcome *o = &run->outcome;
+    struct text path = { 0 };
+    setup_path(&run->deck, "metrics.txt", &path);
+    metrics_write(path.data, verdict_text[o->verdict], o->code, figures, count);
+    path.length = 0;
+    setup_path(&run->deck, "nodecheck.txt", &path);
+    int hosts;
+    struct node *nodes = nodes_judge(o, 1, run->job.size, run->places, &hosts);
+    nodecheck_write(path.data, nodes, hosts);
+    nodes_free(nodes, hosts);
+    text_free(&path);
+}
+
+void write_result(struct run *run)
 {
     const int ranks = run->job.size;
-    char(*names)[32] = allocate((size_t)ranks + 5, sizeof *names);
-    const char **files = allocate((size_t)ranks + 5, sizeof *files);
+    char(*names)[32] = allocate((size_t)ranks + 7, sizeof *names);
+    const char **files = allocate((size_t)ranks + 7, sizeof *files);
     int count = 0;
     for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
     const struct {
         const char *name;
         bool written;
     } others[] = { { "run.h5", true }, { "digest.txt", !run->rehearses }, { "listing.txt", true },
-        { "result.json", true }, { "timeline.json", run->deck.output.timeline } };
+        { "result.json", true }, { "metrics.txt", true }, { "nodecheck.txt", true },
+        { "timeline.json", run->deck.output.timeline }, { "recheck.txt", is_rechecked(run) },
+        { "recheck.json", is_rechecked(run) } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].written) snprintf(names[count++], sizeof *names, "%s", others[i].name);
     for (int i = 0; i < count; i++) files[i] = names[i];
@@ -125,14 +171,21 @@ void write_result(struct run *run, enum verdict verdict, int code)
         { "rehearsal_messages_right", run->rehearses ? run->right_messages : NAN },
         { "rehearsal_messages_planned", run->rehearses ? run->planned_messages : NAN },
     };
+    const int figure_count = finished ? (int)(sizeof figures / sizeof *figures) : 0;
+    struct target targets[TARGETS];
+    const int target_count = targets_check(&run->deck, run->outcome.fom, run->outcome.bubble, targets);
     struct text path = { 0 };
     setup_path(&run->deck, "result.json", &path);
     const struct result result = { .facts = &run->card.facts,
-        .verdict = verdict_text[verdict],
-        .exit_code = code,
-        .injected = run->words.inject,
+        .pipeline = run->job.part,
+        .pipelines = run->job.parts,
+        .verdict = verdict_text[run->outcome.verdict],
+        .exit_code = run->outcome.code,
+        .injected = run->injection.active ? run->words.inject : NULL,
         .figures = figures,
-        .figure_count = finished ? (int)(sizeof figures / sizeof *figures) : 0,
+        .figure_count = figure_count,
+        .targets = targets,
+        .target_count = target_count,
         .step_seconds = run->step_seconds,
         .steps = finished ? (int)run->deck.run.steps : 0,
         .loss = loss,
@@ -140,6 +193,7 @@ void write_result(struct run *run, enum verdict verdict, int code)
         .files = files,
         .file_count = count };
     result_write(path.data, &result);
+    write_harness_files(run, figures, figure_count);
     text_free(&path);
     free(loss);
     free(files);
@@ -178,33 +232,68 @@ static int judge_rehearsal(struct run *run, struct text *explanation)
                                                                                    : EXIT_DONE;
 }
 
+/* All ranks. What the steps held on the device is given back first: a recheck needs a chunk and a microbatch.
+ */
+static void recheck_now(struct run *run, struct text *explanation)
+{
+    struct outcome *o = &run->outcome;
+    pipeline_close(run->pipeline);
+    channels_close(run->channels);
+    run->pipeline = NULL;
+    run->channels = NULL;
+    o->verdict = recheck_of_run(&run->job, run->device, run->deck.output.directory, run->deck.run.timeout,
+        explanation, &o->wrong_rank);
+    o->code = o->verdict == SUCCESSFUL     ? EXIT_DONE
+              : o->verdict == UNSUCCESSFUL ? EXIT_WRONG
+                                           : EXIT_NOT_VERIFIED;
+}
+
+/* Rank 0: verifies this pipeline and holds it against the deck's targets. */
+static void judge(struct run *run, struct text *explanation)
+{
+    struct outcome *o = &run->outcome;
+    if (is_rechecked(run)) {
+        /* recheck_now has */
+    } else if (run->rehearses) {
+        o->code = judge_rehearsal(run, explanation);
+    } else {
+        bool asked;
+        o->verdict = setup_verify(&run->deck, run->many ? run->many->directory : run->deck.output.directory,
+            &run->card, run->all_digests, run->digest_count, explanation, &asked, &o->wrong_rank);
+        o->code = o->verdict == UNSUCCESSFUL             ? EXIT_WRONG
+                  : o->verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
+                                                         : EXIT_DONE;
+    }
+    o->ended = true;
+    o->fom = run->figures.fom;
+    o->step = run->figures.step.median;
+    o->bubble = run->figures.bubble_of_step;
+    o->right_messages = run->right_messages;
+    o->planned_messages = run->planned_messages;
+    struct target targets[TARGETS];
+    const int count = targets_check(&run->deck, o->fom, o->bubble, targets);
+    o->missed_target = !targets_met(targets, count);
+    if (o->missed_target) o->code = first_exit_code(o->code, EXIT_SLOW);
+    targets_print(&run->listing, targets, count, "");
+}
+
 int conclude(struct run *run)
 {
-    int code = EXIT_DONE;
+    struct text explanation = { 0 };
     if (run->rehearses) gather_messages(run);
+    if (is_rechecked(run)) recheck_now(run, &explanation);
     if (run->job.rank == 0) {
-        struct text explanation = { 0 };
-        enum verdict verdict = NOT_PERFORMED;
-        if (run->rehearses) {
-            code = judge_rehearsal(run, &explanation);
-        } else {
-            bool asked;
-            verdict = setup_verify(
-                &run->deck, &run->card, run->all_digests, run->digest_count, &explanation, &asked);
-            code = verdict == UNSUCCESSFUL             ? EXIT_WRONG
-                   : verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
-                                                       : EXIT_DONE;
-        }
-        listing_banner(&run->listing, "verification");
-        listing_block(&run->listing, explanation.data);
-        listing_end(&run->listing, run->figures.fom, verdict_text[verdict]);
+        judge(run, &explanation);
+        listing_verification(&run->listing, explanation.data);
+        listing_end(&run->listing, run->figures.fom, verdict_text[run->outcome.verdict]);
         text_free(&explanation);
         struct text path = { 0 };
         setup_path(&run->deck, "listing.txt", &path);
         write_whole_file(path.data, run->listing.text.data, run->listing.text.length);
         text_free(&path);
-        write_result(run, verdict, code);
+        write_result(run);
     }
-    job_broadcast(&run->job, &code, sizeof code, 0);
+    int code = run->many ? many_conclude(run) : run->outcome.code;
+    job_broadcast(&run->world, &code, sizeof code, 0);
     return code;
 }

@@ -178,8 +178,10 @@ void identity_card_fill(struct identity_card *card, const struct deck *deck, con
     sha256_hex(card->deck.data, card->deck.length, card->deck_sha256);
     deck_identity(deck, card->identity);
     run_id_make(card->run_id);
-    text_add(&card->libraries, "%s%s%s", output_library(), mpi_library ? "; " : "",
-        mpi_library ? mpi_library : "");
+    device_libraries(&card->libraries);
+    channels_libraries(&card->libraries);
+    text_add(&card->libraries, "%s; %s; %s", output_library(), json_library(), sha256_library());
+    if (mpi_library) text_add(&card->libraries, "; %s", mpi_library);
     cpus_text(&card->cpus);
     card->facts = (struct facts){ .kind = kind,
         .run_id = card->run_id,

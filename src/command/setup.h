@@ -18,7 +18,8 @@ struct words {
     const char *from;             /* plan, and run where it rehearses: --from DIR, or NULL */
     bool with_communication, picture, all_channels; /* plan: --with-communication, --picture, --channels */
 };
-/* The words of `command`: "run", "reference", "plan" or "deck". False with one line in *error. */
+/* The words of `command`: "run", "recheck" (whose deck_path is the directory), "reference", "plan" or "deck".
+ * False with one line in *error. */
 bool words_parse(int count, char **word, const char *command, struct words *words, struct text *error);
 void words_free(struct words *words);
 
@@ -45,9 +46,10 @@ void setup_path(const struct deck *deck, const char *name, struct text *path);
 bool setup_program(const struct deck *deck, int ranks, struct program *program, struct text *error);
 
 /* "step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3" against this model and these
- * steps. */
-bool setup_injection(
-    const char *text, const struct model *model, int steps, struct injection *injection, struct text *error);
+   steps; with "pipeline=1" it is that one's of several pipelines, else the first one's. Active on the ranks
+   of `pipeline`, of so many pipelines, where it is this one that is meant. */
+bool setup_injection(const char *text, const struct model *model, int steps, int pipeline, int pipelines,
+    struct injection *injection, struct text *error);
 
 /* Device bytes of this process's share, against the memory that this host has: false with one line where it
  * cannot fit. */
@@ -67,7 +69,8 @@ void identity_card_free(struct identity_card *card);
 void cpu_set_text(const cpu_set_t *set, struct text *text);
 int cpus_text(struct text *text);
 
-/* The verdict of a run against what &verify names. *asked: a verification was asked for by name. Explanation
- * appended to *out. */
-enum verdict setup_verify(const struct deck *deck, const struct identity_card *card,
-    const struct tensor_digest *lines, size_t count, struct text *out, bool *asked);
+/* The verdict of a run against what &verify names; `directory` is where 'auto' looks for a reference that is
+   not shipped. *asked: a verification was asked for by name. *rank: whose tensor differs first, -1: none's,
+   or not known. Explanation appended to *out. */
+enum verdict setup_verify(const struct deck *deck, const char *directory, const struct identity_card *card,
+    const struct tensor_digest *lines, size_t count, struct text *out, bool *asked, int *rank);

@@ -2,6 +2,27 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+void show_build(struct listing *out, const struct identity_card *card)
+{
+    listing_banner(out, "build");
+    listing_line(out, 29, "%-28s %s", "compiler", card->facts.compiler);
+    const char *name = "libraries";
+    for (const char *at = card->libraries.data; *at;) {
+        const char *end = strstr(at, "; ");
+        const size_t length = end ? (size_t)(end - at) : strlen(at);
+        listing_line(out, 29, "%-28s %.*s", name, (int)length, at);
+        at += length + (end ? 2 : 0);
+        name = "";
+    }
+}
+
+void show_chunks(const struct program *program, int rank, struct text *text)
+{
+    for (int chunk = 0; chunk < program->chunks; chunk++)
+        if (program->rank_of[chunk] == rank) text_add(text, text->length ? " %d" : "%d", chunk);
+}
 
 void show_layers(
     const struct partition *partition, const struct program *program, int rank, struct text *text)
@@ -93,4 +114,28 @@ void show_schedule(struct listing *out, const struct deck *deck, const struct mo
     int empty = 0;
     for (int chunk = 0; chunk < program->chunks; chunk++) empty += partition_layers(partition, chunk) == 0;
     if (empty) listing_print(out, "WARNING: %d of %d chunks hold no layer\n", empty, program->chunks);
+}
+
+void show_steps_head(struct listing *out)
+{
+    listing_print(
+        out, "%6s %-9s%16s%18s%9s  %s\n", "step", "", "loss", "loss, hex", "digests", "fingerprint");
+}
+
+/* A loss is fp32: six hexadecimal digits are all of it. */
+void show_step(struct listing *out, const struct model *model, int step, const char *kind, float loss,
+    const struct tensor_digest *digests, size_t count)
+{
+    char fingerprint[17];
+    digests_fingerprint(model, digests, count, fingerprint);
+    listing_print(
+        out, "%6d %-9s%16.8E%18.6a%9zu  %s\n", step, kind, (double)loss, (double)loss, count, fingerprint);
+}
+
+void show_steps_end(struct listing *out, const char *file, const struct tensor_digest *digests, size_t count)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < count; i++) bad += digests[i].digest.nan > 0;
+    listing_print(
+        out, "  %zu digests, %zu with a NaN; fingerprint: grep '^STEP ' %s | sha256sum\n", count, bad, file);
 }

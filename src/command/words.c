@@ -1,38 +1,44 @@
 /* The words of a command line: the deck, overrides, options. */
-#include "command/setup.h"
+#include "command/options.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The options of each command: where the value goes; those without one are set to true. */
-static const struct option {
-    const char *command, *name, *value; /* value: what it is, for messages; NULL: it has none */
-    size_t offset;
-} options[] = {
-    { "run", "--inject", "step=...,layer=...", offsetof(struct words, inject) },
-    { "plan", "--export-csv", "FILE", offsetof(struct words, export_csv) },
-    { "plan", "--with-communication", NULL, offsetof(struct words, with_communication) },
-    { "plan", "--svg", "FILE", offsetof(struct words, svg) },
-    { "run", "--from", "DIR", offsetof(struct words, from) },
-    { "plan", "--from", "DIR", offsetof(struct words, from) },
-    { "plan", "--picture", NULL, offsetof(struct words, picture) },
-    { "plan", "--channels", NULL, offsetof(struct words, all_channels) },
+/* clang-format off */
+const struct option command_options[] = {
+    { "run", "--inject", "step=...,layer=...", offsetof(struct words, inject),
+        "flips one bit, to see the verdict fail: step=1,layer=3,microbatch=5,tensor=gradients/mlp.up.weight,element=77,bit=3; "
+        "tensor: gradients/NAME, activation or activation_gradient; steps count from 1, all else from 0; pipeline=1 puts it into that one of "
+        "several pipelines, else it is the first one's" },
+    { "plan", "--export-csv", "FILE", offsetof(struct words, export_csv),
+        "writes the schedule as PyTorch's pipelining CSV, which pipeline.schedule='file' reads" },
+    { "plan", "--with-communication", NULL, offsetof(struct words, with_communication),
+        "adds sends and receives to that file" },
+    { "plan", "--svg", "FILE", offsetof(struct words, svg), "writes the picture of the schedule as SVG" },
+    { "run", "--from", "DIR", offsetof(struct words, from),
+        "of run.device='rehearsal': waits for the times that the run in DIR measured, instead of those of &machine" },
+    { "plan", "--from", "DIR", offsetof(struct words, from),
+        "costs as the run in DIR measured them, instead of those of &machine; compares with that run" },
+    { "plan", "--picture", NULL, offsetof(struct words, picture), "prints the picture even where it is wide" },
+    { "plan", "--channels", NULL, offsetof(struct words, all_channels), "lists every channel, however many there are" },
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+/* clang-format on */
+const size_t command_option_count = sizeof command_options / sizeof *command_options;
+enum { OPTIONS = sizeof command_options / sizeof *command_options };
 
 static bool unknown_option(const char *command, const char *name, size_t length, struct text *error)
 {
     const char *names[OPTIONS];
     size_t count = 0;
     for (int i = 0; i < OPTIONS; i++)
-        if (strcmp(options[i].command, command) == 0) names[count++] = options[i].name;
+        if (strcmp(command_options[i].command, command) == 0) names[count++] = command_options[i].name;
     text_add(error, "'%.*s': pipeleaf %s has no such option", (int)length, name, command);
     const char *nearest = nearest_name(name, names, count);
     if (nearest) text_add(error, "; nearest %s", nearest);
     const char *before = "; it has ";
     for (int i = 0; i < OPTIONS; i++) {
-        if (strcmp(options[i].command, command) != 0) continue;
-        text_add(error, "%s%s%s%s", before, options[i].name, options[i].value ? " " : "",
-            options[i].value ? options[i].value : "");
+        if (strcmp(command_options[i].command, command) != 0) continue;
+        text_add(error, "%s%s%s%s", before, command_options[i].name, command_options[i].value ? " " : "",
+            command_options[i].value ? command_options[i].value : "");
         before = ", ";
     }
     return false;
@@ -46,9 +52,9 @@ static bool parse_option(
     const size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const struct option *option = NULL;
     for (int i = 0; i < OPTIONS; i++)
-        if (strcmp(options[i].command, command) == 0 && strlen(options[i].name) == length &&
-            strncmp(options[i].name, name, length) == 0)
-            option = &options[i];
+        if (strcmp(command_options[i].command, command) == 0 && strlen(command_options[i].name) == length &&
+            strncmp(command_options[i].name, name, length) == 0)
+            option = &command_options[i];
     if (!option) return unknown_option(command, name, length, error);
     void *field = (char *)words + option->offset;
     const char **text = field;
@@ -82,8 +88,8 @@ bool words_parse(int count, char **word, const char *command, struct words *word
             words->deck_path = word[i];
         } else {
             text_add(error,
-                "'%s': one deck only, and '%s' is it already; an override has the form group.name=value",
-                word[i], words->deck_path);
+                "'%s': one %s only, and '%s' is it already; an override has the form group.name=value",
+                word[i], strcmp(command, "recheck") == 0 ? "directory" : "deck", words->deck_path);
             return false;
         }
     }

@@ -67,17 +67,29 @@ static bool check_sizes(const struct deck *deck, struct text *error)
     return true;
 }
 
+/* The divisor of size that is nearest to ranks, the smaller of two equally near. */
+static int64_t nearest_divisor(int64_t size, int64_t ranks)
+{
+    if (ranks >= size) return size;
+    for (int64_t away = 0;; away++) {
+        if (ranks - away >= 1 && size % (ranks - away) == 0) return ranks - away;
+        if (size % (ranks + away) == 0) return ranks + away;
+    }
+}
+
+/* As many pipelines as fit the MPI size run side by side. */
 static bool check_ranks(struct deck *deck, int mpi_size, struct text *error)
 {
     if (mpi_size && deck->pipeline.ranks == 0) deck->pipeline.ranks = mpi_size;
-    if (mpi_size && deck->pipeline.ranks != mpi_size) {
-        text_add(error,
-            "pipeline.ranks=%" PRId64 " must be the MPI size, which is %d: launch %" PRId64
-            " processes, or set pipeline.ranks=%d (0 takes any)",
-            deck->pipeline.ranks, mpi_size, deck->pipeline.ranks, mpi_size);
-        return false;
-    }
-    return true;
+    const int64_t ranks = deck->pipeline.ranks;
+    if (!mpi_size || mpi_size % ranks == 0) return true;
+    const int64_t below = mpi_size / ranks * ranks, above = below + ranks;
+    text_add(error, "the MPI size, which is %d, must be a multiple of pipeline.ranks=%" PRId64 ": launch ",
+        mpi_size, ranks);
+    if (below) text_add(error, "%" PRId64 " or ", below);
+    text_add(error, "%" PRId64 " processes, or set pipeline.ranks=%" PRId64 " (0 takes the MPI size)", above,
+        nearest_divisor(mpi_size, ranks));
+    return false;
 }
 
 /* The sum and the count of pipeline.layers_per_chunk. Where ranks is 0 the count need only suit some number
@@ -269,11 +281,30 @@ static bool check_device(const struct deck *deck, struct text *error)
     return false;
 }
 
+/* A recheck needs what lies at the chunks' boundaries, and something of the gradients. */
+static bool check_verify(const struct deck *deck, struct text *error)
+{
+    if (!is(deck->verify.against, "recheck")) return true;
+    const char *activations = deck->output.activations;
+    if (!is(activations, "boundary") && !is(activations, "full"))
+        text_add(error,
+            "verify.against='recheck' must have output.activations='boundary' or 'full', not '%s'; nearest "
+            "output.activations='boundary'",
+            activations);
+    else if (is(deck->output.gradients, "none"))
+        text_add(error,
+            "verify.against='recheck' must have output.gradients='digest' or 'full', not 'none'; nearest "
+            "output.gradients='digest'");
+    else
+        return true;
+    return false;
+}
+
 bool deck_check(struct deck *deck, int mpi_size, struct text *error)
 {
     assert(mpi_size >= 0);
     if (deck->model.ffn == 0) deck->model.ffn = 4 * deck->model.hidden;
     return check_heads(deck, error) && check_sizes(deck, error) && check_ranks(deck, mpi_size, error) &&
            check_file(deck, error) && check_chunks(deck, error) && check_group(deck, error) &&
-           check_device(deck, error);
+           check_device(deck, error) && check_verify(deck, error);
 }

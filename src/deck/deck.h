@@ -36,6 +36,8 @@ struct deck {
         char device[DECK_STRING], transport[DECK_STRING];
         bool share_device; /* NCCL between ranks on one GPU */
         double timeout;    /* seconds */
+        double progress;   /* seconds between lines that say how far the run is; 0: none */
+        bool quiet;        /* nothing is printed but errors */
     } run;
     struct {
         double forward, backward, input,
@@ -45,9 +47,13 @@ struct deck {
         double bandwidth; /* bytes/s; 0: infinite */
     } machine;            /* what plan and the device 'rehearsal' take a machine for */
     struct {
-        char against[DECK_STRING]; /* 'auto', 'none' or a path */
+        char against[DECK_STRING]; /* 'auto', 'none', 'recheck' or a path */
         char steps[DECK_STRING];   /* which steps `pipeleaf reference` computes: 'recorded' or 'all' */
     } verify;
+    struct {
+        double fom;        /* tokens/s, at least; 0: no target */
+        double bubble_max; /* idle/step, at most; 0: no target */
+    } target;
     struct {
         char directory[DECK_STRING];
         char activations[DECK_STRING], gradients[DECK_STRING], parameters[DECK_STRING];
@@ -62,10 +68,10 @@ struct deck {
 bool deck_read(struct deck *deck, const char *path, const char *text, size_t length, int overrides,
     char *const *override, struct text *error);
 
-/* The rules that bind several parameters (hidden against heads, layers against chunks, ranks against the MPI
-   size, ...). mpi_size is the number of processes, or 0 where none were launched (`plan`, `deck`,
-   `reference`). Puts numbers in the place of ffn=0 and ranks=0 (ranks stays 0 where mpi_size is 0). False
-   with one line in *error: rule, values, nearest legal setting. */
+/* The rules that bind several parameters (hidden against heads, layers against chunks, the MPI size, which
+   must be a multiple of ranks, ...). mpi_size is the number of processes, or 0 where none were launched
+   (`plan`, `deck`, `reference`). Puts numbers in the place of ffn=0 and ranks=0 (ranks stays 0 where mpi_size
+   is 0). False with one line in *error: rule, values, nearest legal setting. */
 bool deck_check(struct deck *deck, int mpi_size, struct text *error);
 
 /* Appends the effective deck: every parameter, group by group, itself a valid deck that reads to the same
@@ -77,8 +83,8 @@ void deck_document(struct text *out);
 
 /* SHA-256, in hexadecimal, of the canonical text of what the bits depend on: model, sequences a step
    (microbatches * microbatch_size), seed, arithmetic, and the number of steps that are digested (warmup_steps
-   + steps + 1). Not on ranks, chunks, schedule or its file, device, machine, output, nor (but in vendor mode)
-   the split into microbatches. Call after deck_check. */
+   + steps + 1). Not on ranks, chunks, schedule or its file, device, machine, target, output, nor (but in
+   vendor mode) the split into microbatches. Call after deck_check. */
 void deck_identity(const struct deck *deck, char hex[65]);
 
 void deck_free(struct deck *deck);

@@ -20,8 +20,12 @@ struct deck_parameter {
 extern const struct deck_parameter deck_parameters[];
 extern const size_t deck_parameter_count;
 
+extern const char *const deck_type_name[]; /* "integer", by enum deck_type */
+/* Appends the legal values in one phrase. */
+void deck_range(struct text *out, const struct deck_parameter *parameter);
+
 /* The groups in the order of the table. */
-enum { DECK_GROUPS = 8 };
+enum { DECK_GROUPS = 9 };
 extern const char *const deck_groups[DECK_GROUPS];
 
 /* The name of `length` bytes in any case among the groups, or among the parameters of a group (by its

@@ -49,7 +49,7 @@ const struct deck_parameter deck_parameters[] = {
     INTEGER(batch, microbatches, "8", 1, 1048576, "microbatches a step"),
     INTEGER(batch, microbatch_size, "2", 1, 65536, "sequences of a microbatch"),
 
-    INTEGER(pipeline, ranks, "0", 0, 65536, "pipeline ranks, one process and device each; 0: the MPI size"),
+    INTEGER(pipeline, ranks, "0", 0, 65536, "ranks of a pipeline; k times as many run k side by side; 0: the MPI size"),
     INTEGER(pipeline, chunks_per_rank, "2", 1, 65536, "chunks of layers that a rank holds"),
     CHOICE(pipeline, schedule, "order of computes; gpipe, 1f1b, zb-h1 need chunks_per_rank=1, zb-v needs 2",
         "interleaved-1f1b", "1f1b", "gpipe", "looped-bfs", "zb-h1", "interleaved-zb", "zb-v", "file"),
@@ -74,6 +74,8 @@ const struct deck_parameter deck_parameters[] = {
     CHOICE(run, transport, "what carries tensors between ranks", "auto", "mpi", "nccl"),
     LOGICAL(run, share_device, ".false.", "NCCL between ranks that share a GPU: for correctness, never for time"),
     REAL(run, timeout, "300.0", 0.001, 1e9, "seconds without progress after which the run is stopped"),
+    REAL(run, progress, "30.0", 0, 1e9, "seconds from one line of progress on stderr to the next; 0: none"),
+    LOGICAL(run, quiet, ".false.", "no listing on stdout, no progress on stderr; files are written all the same"),
 
     REAL(machine, forward, "0.0", 0, 1e6, "seconds of a layer's F for one microbatch; 0: derived from flop_rate"),
     REAL(machine, backward, "0.0", 0, 1e6, "seconds of its B, the whole backward; 0: derived from flop_rate"),
@@ -83,8 +85,11 @@ const struct deck_parameter deck_parameters[] = {
     REAL(machine, latency, "0.0", 0, 1e6, "seconds from a message's start to its arrival, beyond size/bandwidth"),
     REAL(machine, bandwidth, "0.0", 0, 1e30, "bytes/s of a channel; 0: infinite"),
 
-    TEXT(verify, against, "auto", "the reference to compare with: 'auto', 'none' or a path"),
+    TEXT(verify, against, "auto", "what to compare with: 'auto', 'none', a path, or 'recheck' (pipeleaf recheck)"),
     CHOICE(verify, steps, "the steps that `pipeleaf reference` computes", "recorded", "all"),
+
+    REAL(target, fom, "0.0", 0, 1e30, "tokens/s that a pipeline must reach, else exit code 5; 0: no target"),
+    REAL(target, bubble_max, "0.0", 0, 1, "most idle/step, waiting included, else exit code 5; 0: no target"),
 
     TEXT(output, directory, "out", "where the results go"),
     CHOICE(output, activations, "what is kept of layer outputs and their gradients", "full", "boundary", "digest", "none"),
@@ -96,7 +101,9 @@ const struct deck_parameter deck_parameters[] = {
 const size_t deck_parameter_count = sizeof deck_parameters / sizeof *deck_parameters;
 
 const char *const deck_groups[DECK_GROUPS] = { "model", "batch", "pipeline", "arithmetic", "run", "machine",
-    "verify", "output" };
+    "verify", "target", "output" };
+
+const char *const deck_type_name[] = { "integer", "real", "logical", "string", "integers" };
 
 static bool same_name(const char *a, const char *name, size_t length)
 {
@@ -139,8 +146,7 @@ void deck_show(struct text *out, const char *bytes, size_t length)
     if (length > most) text_add(out, "...");
 }
 
-/* The legal values in one phrase. */
-static void add_range(struct text *out, const struct deck_parameter *p)
+void deck_range(struct text *out, const struct deck_parameter *p)
 {
     switch (p->type) {
     case DECK_INTEGER:
@@ -169,16 +175,15 @@ static void add_wrapped(struct text *out, const char *phrase, int indent)
 
 void deck_document(struct text *out)
 {
-    static const char *const type_name[] = { "integer", "real", "logical", "string", "integers" };
     text_add(out, "The parameters of a deck, a Fortran namelist file: name, type, default, legal values.\n");
     for (size_t i = 0; i < deck_parameter_count; i++) {
         const struct deck_parameter *p = &deck_parameters[i];
         if (i == 0 || strcmp(p->group, p[-1].group) != 0) text_add(out, "\n&%s\n", p->group);
         struct text range = { 0 };
-        add_range(&range, p);
+        deck_range(&range, p);
         const char *const quote = p->type == DECK_WORD ? "'" : "";
         const int rest = 19 - (int)strlen(p->initial) - 2 * (int)strlen(quote);
-        text_add(out, "  %-17s %-8s %s%s%s%*s ", p->name, type_name[p->type], quote,
+        text_add(out, "  %-17s %-8s %s%s%s%*s ", p->name, deck_type_name[p->type], quote,
             p->type == DECK_INTEGERS ? "-" : p->initial, quote, p->type == DECK_INTEGERS ? rest - 1 : rest,
             "");
         add_wrapped(out, range.data, 49);

@@ -3,6 +3,11 @@
 
 const bool cuda_is_built = false;
 
+void cuda_libraries(struct text *list)
+{
+    text_add(list, "CUDA not built in; ");
+}
+
 bool cuda_device_open(const struct device_request *request, struct device **device, struct text *error)
 {
     (void)device;

@@ -37,6 +37,12 @@ const char *auto_kind(bool gpu, bool has_cuda, struct text *error)
     return NULL;
 }
 
+void device_libraries(struct text *list)
+{
+    text_add(list, "OpenMP %d; ", _OPENMP);
+    cuda_libraries(list);
+}
+
 bool device_open(const struct device_request *request, struct device **device, struct text *error)
 {
     assert(request->threads >= 1);

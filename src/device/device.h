@@ -202,6 +202,9 @@ struct device {
 /* Opens a device. False with one line in *error where there is none of that kind or it is unusable. */
 bool device_open(const struct device_request *request, struct device **device, struct text *error);
 
+/* Appends which libraries devices compute with, with their versions, each followed by "; ". Needs no GPU. */
+void device_libraries(struct text *list);
+
 /* Digests of two disjoint shards make that of both. */
 struct digest digest_add(struct digest a, struct digest b);
 bool digest_equal(struct digest a, struct digest b); /* false where either holds a NaN */

@@ -9,6 +9,7 @@ bool rehearsal_device_open(const struct device_request *request, struct device *
 /* cuda/cuda_device.c, or, where an executable is linked without it, cuda_absent.c, which refuses. */
 bool cuda_device_open(const struct device_request *request, struct device **device, struct text *error);
 extern const bool cuda_is_built;
+void cuda_libraries(struct text *list); /* device_libraries' part */
 
 /* Whether the driver shows an NVIDIA GPU under `root` ("" for the machine itself; a test gives a folder of
  * its own). */

@@ -29,9 +29,28 @@ static void add_line(struct text *text, const struct model *model, const struct 
         line->digest.weighted, line->digest.nan, (double)line->digest.absmax);
 }
 
-void digest_file_write(const char *path, const struct facts *facts, struct tensor_digest *line, size_t count)
+void digests_sort(struct tensor_digest *line, size_t count)
 {
     qsort(line, count, sizeof *line, digest_order);
+}
+
+void digests_fingerprint(
+    const struct model *model, const struct tensor_digest *line, size_t count, char hex[17])
+{
+    struct text text = { 0 };
+    char all[65];
+    for (size_t i = 0; i < count; i++) {
+        add_line(&text, model, &line[i]);
+        text_add(&text, "\n");
+    }
+    sha256_hex(text.data, text.length, all);
+    snprintf(hex, 17, "%.16s", all);
+    text_free(&text);
+}
+
+void digest_file_write(const char *path, const struct facts *facts, struct tensor_digest *line, size_t count)
+{
+    digests_sort(line, count);
     const struct model *m = &facts->model;
     struct text text = { 0 };
     text_add(&text, "%s\n# kind %s\n# run %s\n# identity %s\n", first_line, facts->kind, facts->run_id,

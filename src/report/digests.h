@@ -24,6 +24,14 @@ struct digest_file {
     size_t count;
 };
 
+/* Sorts in place, by step and then in order of dataflow. */
+void digests_sort(struct tensor_digest *line, size_t count);
+/* All digests of a step in one word that people can compare by eye: the first 16 digits of the SHA-256 of its
+   lines as the digest file has them (grep '^STEP ' digest.txt | sha256sum). line: those of the step, sorted.
+ */
+void digests_fingerprint(
+    const struct model *model, const struct tensor_digest *line, size_t count, char hex[17]);
+
 /* Sorts `line` in place and writes the file (temporary name, then rename). */
 void digest_file_write(const char *path, const struct facts *facts, struct tensor_digest *line, size_t count);
 /* False with one line in *error: PATH:LINE: what is wrong, or that the end is missing, a line is there twice,

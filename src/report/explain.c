@@ -80,8 +80,8 @@ static void explain_digests(
     add_index(out, extents, rank, index - first);
     const uint64_t change = c->digest[0].sum - c->digest[1].sum;
     const uint32_t size = (uint32_t)(change >> 63 ? 0 - change : change);
-    text_add(out, ", whose bits, as a number, are 0x%" PRIx32 " %s in the run", size,
-        change >> 63 ? "less" : "more");
+    text_add(out, ", whose bits, as a number, are 0x%" PRIx32 " %s in the %s", size,
+        change >> 63 ? "less" : "more", side[0].role);
     if ((size & (size - 1)) == 0) text_add(out, ": bit %d, if one bit flipped", bit_of_power(size));
     text_add(out, "\n");
 }
@@ -97,6 +97,12 @@ void explain_difference(struct text *out, const struct examined side[2], const s
         if (rank >= 0) text_add(out, ", held by rank %d of the %s", rank, side[i].role);
     }
     text_add(out, comparison->in_full ? "\n" : " (by digest)\n");
+    explain_bits(out, side, run, comparison);
+}
+
+void explain_bits(struct text *out, const struct examined side[2], const struct item *run,
+    const struct comparison *comparison)
+{
     if (comparison->in_full)
         explain_elements(out, side, run, comparison);
     else

@@ -1,5 +1,6 @@
 #include "report/library.h"
 #include "report/output.h"
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
@@ -46,6 +47,27 @@ void hdf5_why(struct text *text)
     text_free(&message);
 }
 
+void *hdf5_records(
+    hid_t file, const char *name, const struct hdf5_member *member, int members, size_t size, size_t *count)
+{
+    const hid_t memory = H5Tcreate(H5T_COMPOUND, size);
+    for (int i = 0; memory >= 0 && i < members; i++)
+        H5Tinsert(memory, member[i].name, member[i].offset, member[i].type);
+    const hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
+    const hid_t space = data < 0 ? H5I_INVALID_HID : H5Dget_space(data);
+    const hssize_t points = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
+    void *records = points < 0 ? NULL : allocate((size_t)points, size);
+    if (records && H5Dread(data, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, records) < 0) {
+        free(records);
+        records = NULL;
+    }
+    *count = records ? (size_t)points : 0;
+    if (space >= 0) H5Sclose(space);
+    if (data >= 0) H5Dclose(data);
+    if (memory >= 0) H5Tclose(memory);
+    return records;
+}
+
 const char *output_library(void)
 {
     static char name[64];
@@ -59,4 +81,15 @@ const char *output_library(void)
 #endif
     snprintf(name, sizeof name, "HDF5 %u.%u.%u (%s)", major, minor, release, build);
     return name;
+}
+
+const char *json_library(void)
+{
+#if JANSSON_VERSION_HEX >= 0x020e00
+    static char name[32];
+    snprintf(name, sizeof name, "Jansson %s", jansson_version_str());
+    return name;
+#else
+    return "Jansson " JANSSON_VERSION;
+#endif
 }

@@ -170,13 +170,17 @@ static void write_records(struct output *output, const char *name, const struct 
     done(output, H5Tclose(memory), what);
 }
 
-void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
-    const struct step_record *steps, size_t step_count)
-{
 #define MEMBER(record, name, stored, memory)                                                                 \
     {                                                                                                        \
 #name, offsetof(struct record, name), stored, memory                                                 \
     }
+#define WRITE_RECORDS(output, name, member, record, records, count)                                          \
+    write_records(                                                                                           \
+        output, name, member, sizeof member / sizeof member[0], sizeof(struct record), records, count)
+
+void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
+    const struct step_record *steps, size_t step_count)
+{
     const struct member action[] = {
         MEMBER(action_record, step, H5T_STD_I32LE, H5T_NATIVE_INT32),
         MEMBER(action_record, kind, 0, 0),
@@ -196,12 +200,54 @@ void output_timings(struct output *output, const struct action_record *actions, 
         MEMBER(step_record, exposed, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
         MEMBER(step_record, loss, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT),
     };
-#undef MEMBER
-    write_records(output, "timings/actions", action, sizeof action / sizeof action[0], sizeof *actions,
-        actions, action_count);
-    write_records(
-        output, "timings/steps", step, sizeof step / sizeof step[0], sizeof *steps, steps, step_count);
+    WRITE_RECORDS(output, "timings/actions", action, action_record, actions, action_count);
+    WRITE_RECORDS(output, "timings/steps", step, step_record, steps, step_count);
 }
+
+void output_arrivals(struct output *output, const struct arrival *arrivals, size_t count)
+{
+    const struct member member[] = {
+        MEMBER(arrival, is_gradient, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(arrival, chunk, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(arrival, microbatch, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        { "sum", offsetof(struct arrival, digest.sum), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "weighted", offsetof(struct arrival, digest.weighted), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "nan", offsetof(struct arrival, digest.nan), H5T_STD_U64LE, H5T_NATIVE_UINT64 },
+        { "absmax", offsetof(struct arrival, digest.absmax), H5T_IEEE_F32LE, H5T_NATIVE_FLOAT },
+    };
+    WRITE_RECORDS(output, "received", member, arrival, arrivals, count);
+}
+
+void output_planned(struct output *output, const struct planned_record *planned, size_t count,
+    const struct clock_record clock[2])
+{
+    const struct member compute[] = {
+        MEMBER(planned_record, kind, 0, 0),
+        MEMBER(planned_record, chunk, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(planned_record, microbatch, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(planned_record, slot, H5T_STD_I32LE, H5T_NATIVE_INT32),
+        MEMBER(planned_record, start, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
+        MEMBER(planned_record, end, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
+    };
+    const struct member moment[] = {
+        MEMBER(clock_record, at, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
+        MEMBER(clock_record, to_rank_0, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE),
+    };
+    WRITE_RECORDS(output, "timings/planned", compute, planned_record, planned, count);
+    WRITE_RECORDS(output, "timings/clock", moment, clock_record, clock, 2);
+}
+
+void output_memory(struct output *output, const struct memory_record *memory)
+{
+#define BYTES(name) MEMBER(memory_record, name, H5T_STD_I64LE, H5T_NATIVE_INT64)
+    const struct member member[] = { BYTES(weights), BYTES(operands), BYTES(gradients), BYTES(slots),
+        BYTES(work), BYTES(buffers), BYTES(digests), BYTES(planned), BYTES(held), BYTES(slot_bytes),
+        MEMBER(memory_record, slot_count, H5T_STD_I32LE, H5T_NATIVE_INT32) };
+#undef BYTES
+    WRITE_RECORDS(output, "memory", member, memory_record, memory, 1);
+}
+#undef WRITE_RECORDS
+#undef MEMBER
 
 static void release(struct output *output)
 {

@@ -28,6 +28,12 @@ void output_read_tensor(struct output *output, struct tensor tensor, float *data
 /* /timings/actions and /timings/steps; chunkwise appending is not needed: called once. */
 void output_timings(struct output *output, const struct action_record *actions, size_t action_count,
     const struct step_record *steps, size_t step_count);
+/* /received: what arrived at this rank's chunks. Called once. */
+void output_arrivals(struct output *output, const struct arrival *arrivals, size_t count);
+/* /timings/planned: the rank's computes as the plan has them; /timings/clock: before and after the steps. */
+void output_planned(struct output *output, const struct planned_record *planned, size_t count,
+    const struct clock_record clock[2]);
+void output_memory(struct output *output, const struct memory_record *memory); /* /memory: one record */
 void output_finish(struct output *output);  /* flush, close, fsync, rename */
 void output_discard(struct output *output); /* close and remove the temporary file */
 
@@ -42,3 +48,5 @@ void output_write_links(
 
 /* The library: "HDF5 1.10.8 (serial)". */
 const char *output_library(void);
+/* That of JSON: "Jansson 2.14". */
+const char *json_library(void);

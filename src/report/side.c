@@ -98,7 +98,7 @@ static bool add_file(
     struct side *side, const char *path, const struct tensor_file **added, struct text *error)
 {
     struct tensor_file *file;
-    if (!tensor_file_open(&file, path, error)) return false;
+    if (!(side->skims ? tensor_file_open_unlisted : tensor_file_open)(&file, path, error)) return false;
     side->file = realloc(side->file, ((size_t)side->files + 1) * sizeof(struct tensor_file *));
     if (!side->file) fail("out of memory: %d files", side->files + 1);
     side->file[side->files++] = file;
@@ -188,6 +188,25 @@ bool side_open(struct side **opened, const char *path, const char *role, struct 
     merge_entries(side);
     *opened = side;
     return true;
+}
+
+bool side_skim(struct side **opened, const char *directory, struct text *error)
+{
+    struct side *side = allocate(1, sizeof *side);
+    side->name = copy_text(directory);
+    side->skims = true;
+    bool good = side_add_directory(side, directory, "run", error);
+    if (good && strcmp(side->kind, "run")) {
+        text_add(error, "'%s' holds a reference and no run", directory);
+        good = false;
+    }
+    if (good) {
+        merge_entries(side);
+        *opened = side;
+    } else {
+        side_close(side);
+    }
+    return good;
 }
 
 struct side *side_of_lines(

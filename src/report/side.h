@@ -27,6 +27,7 @@ struct side {
     int files;
     struct entry *entry; /* [count] sorted by step, then dataflow, each once */
     size_t count;
+    bool skims;           /* files are opened for what they say of themselves; their tensors are not listed */
     struct text problems; /* a line each; with any the side never passes */
 };
 
@@ -38,6 +39,10 @@ void side_problem(struct side *side, const char *format, ...) __attribute__((for
 /* Add the tensors of a source. False with one line in *error. PATH is read. */
 bool side_add_digest_file(struct side *side, const char *path, struct text *error);
 bool side_add_hdf5(struct side *side, const char *path, const struct tensor_file **added, struct text *error);
+
+/* A run's directory with its digests and what all its files say of themselves, and all problems of these, but
+   without a list of the tensors in the files. False with one line in *error: it holds no run. */
+bool side_skim(struct side **side, const char *directory, struct text *error);
 
 /* Adds the files of an output directory, those of a run or those of a reference. */
 bool side_add_directory(struct side *side, const char *path, const char *role, struct text *error);

@@ -114,14 +114,34 @@ static bool add_output(struct side *side, const struct output_names *names, cons
     }
     /* What bears a temporary name was being written when its program ended. */
     for (size_t i = 0; i < count && good; i++)
-        if (has_ending(name[i], ".part") && of_run == (strncmp(name[i], "reference.", 10) != 0))
+        if (has_ending(name[i], ".part") && strncmp(name[i], "recheck.", 8) &&
+            of_run == (strncmp(name[i], "reference.", 10) != 0))
             side_problem(side, "%s is there: the program that wrote it did not end well", name[i]);
     return good && check_result_file(side, names, directory, error);
+}
+
+/* True, with one line in *error, where the directory is that of a job of several pipelines: what lies in it
+   is no run, and a reference beside them must not be taken for one. */
+static bool holds_pipelines(const char *directory, struct text *error)
+{
+    if (!is_there(directory, names_of[0].result)) return false;
+    char *path = join_path(directory, names_of[0].result);
+    json_t *result = json_load_file(path, 0, NULL);
+    const json_t *directories = json_object_get(result, "directories");
+    const char *first = json_string_value(json_array_get(directories, 0));
+    if (first)
+        text_add(error,
+            "'%s' holds a job of %zu pipelines, each a run of its own: give one of them, as in '%s/%s'",
+            directory, json_array_size(directories), directory, first);
+    json_decref(result);
+    free(path);
+    return first != NULL;
 }
 
 bool side_add_directory(struct side *side, const char *directory, const char *role, struct text *error)
 {
     size_t count = 0;
+    if (!strcmp(role, names_of[0].role) && holds_pipelines(directory, error)) return false;
     char **name = list_names(directory, &count, error);
     if (!name) return false;
     /* What the role asks for, else the other: two runs can be compared, too. */

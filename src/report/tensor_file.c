@@ -2,6 +2,7 @@
 #include "report/attributes.h"
 #include "report/names.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,9 +88,11 @@ static void add_name(char ***list, size_t *count, const char *name)
     (*list)[(*count)++] = copy_text(name);
 }
 
-static bool add_tensor(struct listing *listing, hid_t dataset, struct tensor tensor, const char *name)
+/* Whether the data set has the type and the extents that its name and the model ask for; else false with one
+   line in *error. */
+static bool is_tensor(
+    const struct tensor_file *file, hid_t dataset, struct tensor tensor, const char *name, struct text *error)
 {
-    struct tensor_file *file = listing->file;
     size_t extents[3];
     hsize_t extent[3] = { 0 };
     const int rank = tensor_extents(&file->facts.model, tensor, extents);
@@ -101,11 +104,17 @@ static bool add_tensor(struct listing *listing, hid_t dataset, struct tensor ten
     if (space >= 0) H5Sclose(space);
     if (type >= 0) H5Tclose(type);
     if (!good) {
-        text_add(listing->error, "'%s': %s must be f32 [", file->path, name);
-        for (int i = 0; i < rank; i++) text_add(listing->error, "%s%zu", i ? "," : "", extents[i]);
-        text_add(listing->error, "]");
-        return false;
+        text_add(error, "'%s': %s must be f32 [", file->path, name);
+        for (int i = 0; i < rank; i++) text_add(error, "%s%zu", i ? "," : "", extents[i]);
+        text_add(error, "]");
     }
+    return good;
+}
+
+static bool add_tensor(struct listing *listing, hid_t dataset, struct tensor tensor, const char *name)
+{
+    struct tensor_file *file = listing->file;
+    if (!is_tensor(file, dataset, tensor, name, listing->error)) return false;
     if ((file->count & (file->count + 1)) == 0) { /* full at 0, 1, 3, 7, ... */
         file->tensor = realloc(file->tensor, 2 * (file->count + 1) * sizeof *file->tensor);
         if (!file->tensor) fail("out of memory: %zu tensors", 2 * (file->count + 1));
@@ -140,7 +149,7 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
 {
     struct listing *listing = context;
     if (info->type == H5L_TYPE_EXTERNAL) return visit_external(listing, group, name) ? 0 : -1;
-    if (!strncmp(name, "timings", 7)) return 0;
+    if (!strncmp(name, "timings", 7) || !strcmp(name, "received") || !strcmp(name, "memory")) return 0;
     const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
     if (object < 0) return -1;
     herr_t result = 0;
@@ -161,7 +170,7 @@ static bool is_model_possible(const struct model *m)
            m->microbatches > 0 && m->microbatch_size > 0;
 }
 
-bool tensor_file_open(struct tensor_file **opened, const char *path, struct text *error)
+static bool open_file(struct tensor_file **opened, const char *path, bool listed, struct text *error)
 {
     hdf5_start();
     struct text why = { 0 };
@@ -179,7 +188,7 @@ bool tensor_file_open(struct tensor_file **opened, const char *path, struct text
     } else if (!is_model_possible(&file->facts.model)) {
         text_add(error, "'%s': its attributes describe no model", path);
         good = false;
-    } else {
+    } else if (listed) {
         struct listing listing = { file, error };
         const size_t said = error->length;
         good = H5Lvisit(file->file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &listing) >= 0;
@@ -195,6 +204,63 @@ bool tensor_file_open(struct tensor_file **opened, const char *path, struct text
     else
         tensor_file_close(file);
     return good;
+}
+
+bool tensor_file_open(struct tensor_file **opened, const char *path, struct text *error)
+{
+    return open_file(opened, path, true, error);
+}
+
+bool tensor_file_open_unlisted(struct tensor_file **opened, const char *path, struct text *error)
+{
+    return open_file(opened, path, false, error);
+}
+
+/* Whether every link of the path is there; HDF5 must be asked for each in turn. */
+static bool has_path(hid_t file, const char *name)
+{
+    char path[TENSOR_NAME];
+    snprintf(path, sizeof path, "%s", name);
+    for (char *at = path;; at++) {
+        const char here = *at;
+        if (here && here != '/') continue;
+        *at = 0;
+        if (H5Lexists(file, path, H5P_DEFAULT) <= 0) return false;
+        *at = here;
+        if (!here) return true;
+    }
+}
+
+bool tensor_file_has(struct tensor_file *file, struct tensor tensor, struct text *error)
+{
+    char name[TENSOR_NAME];
+    if (!has_path(file->file, tensor_name(tensor, name))) return false;
+    const hid_t dataset = H5Dopen2(file->file, name, H5P_DEFAULT);
+    if (dataset < 0) {
+        text_add(error, "cannot read %s of '%s': ", name, file->path);
+        hdf5_why(error);
+        return false;
+    }
+    const bool good = is_tensor(file, dataset, tensor, name, error);
+    H5Dclose(dataset);
+    return good;
+}
+
+struct arrival *tensor_file_arrivals(struct tensor_file *file, size_t *count)
+{
+    const struct hdf5_member member[] = {
+        { "is_gradient", offsetof(struct arrival, is_gradient), H5T_NATIVE_INT32 },
+        { "chunk", offsetof(struct arrival, chunk), H5T_NATIVE_INT32 },
+        { "microbatch", offsetof(struct arrival, microbatch), H5T_NATIVE_INT32 },
+        { "sum", offsetof(struct arrival, digest.sum), H5T_NATIVE_UINT64 },
+        { "weighted", offsetof(struct arrival, digest.weighted), H5T_NATIVE_UINT64 },
+        { "nan", offsetof(struct arrival, digest.nan), H5T_NATIVE_UINT64 },
+        { "absmax", offsetof(struct arrival, digest.absmax), H5T_NATIVE_FLOAT },
+    };
+    struct arrival *list =
+        hdf5_records(file->file, "received", member, sizeof member / sizeof *member, sizeof *list, count);
+    H5Eclear2(H5E_DEFAULT);
+    return list;
 }
 
 void tensor_file_close(struct tensor_file *file)

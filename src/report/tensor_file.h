@@ -21,6 +21,14 @@ struct tensor_file {
 /* Opens PATH and lists its tensors. Each has the type and the extents that its name and the model ask for.
    False with one line in *error. */
 bool tensor_file_open(struct tensor_file **file, const char *path, struct text *error);
+/* The same without the list: for whoever knows what must be there, and asks for it by name. */
+bool tensor_file_open_unlisted(struct tensor_file **file, const char *path, struct text *error);
+/* Whether the file holds the tensor: false, with one line in *error where what is there has other extents or
+   cannot be read, and none where it is missing. */
+bool tensor_file_has(struct tensor_file *file, struct tensor tensor, struct text *error);
+/* What arrived at the rank's chunks, in the order of its program; owned by the caller. NULL: none is
+ * recorded. */
+struct arrival *tensor_file_arrivals(struct tensor_file *file, size_t *count);
 void tensor_file_close(struct tensor_file *file);
 
 /* How many elements, from element `first` on, make the next block; 0 at the end. At most TENSOR_BLOCK, or one

@@ -1,155 +1,287 @@
-#include "report/result.h"
-#include "schedule/program.h"
+/* timeline.json: Chrome trace events. */
+#include "report/idle.h"
+#include "report/timeline_parts.h"
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Times as the trace format wants them: microseconds from the first step's begin. */
-static double microseconds(double seconds, double begin)
+long long timeline_nanoseconds(const struct writer *w, double seconds)
 {
-    return 1e6 * (seconds - begin);
+    return llround(1e9 * (seconds - w->begin));
 }
 
-static double earliest(const struct rank_trace *ranks, int rank_count)
+/* --- parts of an event --- */
+
+void timeline_time(struct text *out, const char *name, long long nanoseconds)
 {
-    double begin = 0;
-    bool any = false;
-    for (int r = 0; r < rank_count; r++) {
-        for (size_t i = 0; i < ranks[r].action_count; i++) {
-            const double start = ranks[r].actions[i].start - ranks[r].actions[i].waited;
-            if (!any || start < begin) begin = start;
-            any = true;
+    text_add(out, ",\"%s\":%lld.%03lld", name, nanoseconds / 1000, nanoseconds % 1000);
+}
+
+void timeline_begin(struct writer *w, const char *phase, int process, int thread)
+{
+    text_add(&w->out, ",\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, process, thread);
+}
+
+void timeline_span(struct writer *w, long long start, long long end)
+{
+    timeline_time(&w->out, "ts", start);
+    timeline_time(&w->out, "dur", end - start);
+}
+
+/* A string as JSON has it; hosts and devices may be called anything. */
+static void add_string(struct text *out, const char *text)
+{
+    json_t *string = json_string(text);
+    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    if (!quoted) fail("timeline.json: a name is no UTF-8");
+    text_add(out, "%s", quoted);
+    free(quoted);
+    json_decref(string);
+}
+
+static void name_it(
+    struct writer *w, const char *what, int process, int thread, const char *member, const char *name)
+{
+    timeline_begin(w, "M", process, thread);
+    text_add(&w->out, ",\"name\":\"%s\",\"args\":{\"%s\":", what, member);
+    add_string(&w->out, name);
+    text_add(&w->out, "}}");
+}
+
+static void sort_it(struct writer *w, const char *what, int process, int thread, int index)
+{
+    timeline_begin(w, "M", process, thread);
+    text_add(&w->out, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", what, index);
+}
+
+const char *timeline_kind(const struct channel_plan *channel)
+{
+    return channel->kind == CHANNEL_ACTIVATION ? "activations" : "gradients";
+}
+
+/* --- names of tracks --- */
+
+static void name_thread(struct writer *w, int rank, int thread, const char *name)
+{
+    name_it(w, "thread_name", process_of(rank), thread, "name", name);
+    sort_it(w, "thread_sort_index", process_of(rank), thread, thread);
+}
+
+static void name_rank(struct writer *w, const struct rank_trace *trace)
+{
+    char name[80];
+    struct text labels = { 0 };
+    snprintf(name, sizeof name, "rank %d", trace->rank);
+    name_it(w, "process_name", process_of(trace->rank), COMPUTE_THREAD, "name", name);
+    text_add(&labels, "%s, %s", trace->host, trace->device);
+    name_it(w, "process_labels", process_of(trace->rank), COMPUTE_THREAD, "labels", labels.data);
+    text_free(&labels);
+    sort_it(w, "process_sort_index", process_of(trace->rank), COMPUTE_THREAD, trace->rank + 1);
+    name_thread(w, trace->rank, COMPUTE_THREAD, "compute");
+    for (int c = 0; c < w->t->channel_count; c++) {
+        const struct channel_plan *channel = &w->t->channels[c];
+        if (channel->local) continue; /* a hand-over: nothing is sent */
+        if (channel->from == trace->rank) {
+            snprintf(name, sizeof name, "send %s to rank %d", timeline_kind(channel), channel->to);
+            name_thread(w, trace->rank, thread_of(c, true), name);
         }
-        for (size_t i = 0; i < ranks[r].transfer_count; i++) {
-            if (!any || ranks[r].transfers[i].posted < begin) begin = ranks[r].transfers[i].posted;
-            any = true;
+        if (channel->to == trace->rank) {
+            snprintf(name, sizeof name, "receive %s from rank %d", timeline_kind(channel), channel->from);
+            name_thread(w, trace->rank, thread_of(c, false), name);
         }
+    }
+}
+
+/* --- steps --- */
+
+/* A step as all ranks see it: from the first one's begin to the last one's end. */
+static void step_bounds(const struct timeline *t, int step, double *begin, double *end)
+{
+    *begin = INFINITY;
+    *end = -INFINITY;
+    for (int r = 0; r < t->rank_count; r++) {
+        const struct step_record *s = &t->ranks[r].steps[step];
+        *begin = fmin(*begin, s->start);
+        *end = fmax(*end, s->start + s->seconds);
+    }
+}
+
+static const char *step_kind(const struct writer *w, int step)
+{
+    return w->t->ranks[0].steps[step].timed ? "timed" : step + 1 == w->t->steps ? "recorded" : "warm-up";
+}
+
+static void add_step(struct writer *w, int step)
+{
+    const int process = process_of_run(w->t);
+    double begin, end;
+    step_bounds(w->t, step, &begin, &end);
+    timeline_begin(w, "X", process, COMPUTE_THREAD);
+    text_add(&w->out, ",\"name\":\"step %d\",\"cat\":\"step\"", step + 1);
+    timeline_span(w, timeline_nanoseconds(w, begin), timeline_nanoseconds(w, end));
+    text_add(&w->out, ",\"args\":{\"step\":%d,\"kind\":\"%s\",\"planned\":%.3f}}", step + 1,
+        step_kind(w, step), 1e6 * w->t->makespan);
+    timeline_begin(w, "i", process, COMPUTE_THREAD);
+    text_add(&w->out, ",\"name\":\"step %d begins\",\"cat\":\"step\",\"s\":\"g\"", step + 1);
+    timeline_time(&w->out, "ts", timeline_nanoseconds(w, begin));
+    text_add(&w->out, "}");
+}
+
+/* --- compute and idle --- */
+
+static size_t computes_in_step(const struct timeline *t, const struct rank_trace *trace)
+{
+    return trace->action_count / (size_t)t->steps;
+}
+
+static struct compute compute_of(const struct action_record *a)
+{
+    return (struct compute){ (enum compute_kind)a->kind, a->chunk, a->microbatch };
+}
+
+/* Notes when each output of a step was made; gives the end of its last action. */
+static double note_outputs(struct writer *w, int step)
+{
+    double last = -INFINITY;
+    for (int r = 0; r < w->t->rank_count; r++) {
+        const struct rank_trace *trace = &w->t->ranks[r];
+        const size_t count = computes_in_step(w->t, trace);
+        for (size_t i = 0; i < count; i++) {
+            const struct action_record *a = &trace->actions[(size_t)step * count + i];
+            last = fmax(last, a->end);
+            if (a->kind == COMPUTE_W) continue;
+            w->made[compute_index(compute_of(a), w->t->chunks, w->t->microbatches)] =
+                (struct made){ a->end, trace->rank, (enum compute_kind)a->kind };
+        }
+    }
+    return last;
+}
+
+/* maker: what the compute after the gap waited for, or NULL. `free_since`: the end of the event before. */
+static void add_idle(struct writer *w, const struct rank_trace *trace, int step, const struct gap *gap,
+    const struct compute *maker, int made_by, long long free_since)
+{
+    double cut[IDLE_CAUSES + 1];
+    idle_split(gap, cut);
+    for (int cause = 0; cause < IDLE_CAUSES; cause++) {
+        long long start = timeline_nanoseconds(w, cut[cause]), end = timeline_nanoseconds(w, cut[cause + 1]);
+        if (start < free_since) start = free_since;
+        if (end - start < LEAST_IDLE) continue;
+        timeline_begin(w, "X", process_of(trace->rank), COMPUTE_THREAD);
+        text_add(&w->out, ",\"name\":\"%s\",\"cat\":\"idle\"", idle_name[cause]);
+        timeline_span(w, start, end);
+        text_add(&w->out, ",\"args\":{\"step\":%d,\"planned\":%.3f", step + 1, 1e6 * gap->planned);
+        if (maker && cause != IDLE_OTHER) {
+            char what[64];
+            text_add(&w->out, ",\"for\":\"%s\",\"from_rank\":%d", compute_text(*maker, what, sizeof what),
+                made_by);
+        }
+        text_add(&w->out, "}}");
+    }
+}
+
+static void add_action(struct writer *w, const struct rank_trace *trace, const struct action_record *a,
+    const struct planned_record *planned, long long start, long long end)
+{
+    static const char *const kind[COMPUTE_KINDS] = { "forward", "backward", "input gradient",
+        "weight gradient" };
+    char name[64];
+    timeline_begin(w, "X", process_of(trace->rank), COMPUTE_THREAD);
+    text_add(&w->out, ",\"name\":\"%s\",\"cat\":\"compute\"", compute_text(compute_of(a), name, sizeof name));
+    timeline_span(w, start, end);
+    text_add(&w->out,
+        ",\"args\":{\"step\":%d,\"kind\":\"%c\",\"what\":\"%s\",\"chunk\":%d,\"microbatch\":%d,\"slot\":%d,"
+        "\"waited\":%.3f,\"planned\":%.3f}}",
+        a->step, compute_letter[a->kind], kind[a->kind], a->chunk, a->microbatch, planned->slot,
+        1e6 * a->waited, 1e6 * (planned->end - planned->start));
+}
+
+static void add_actions(struct writer *w, const struct rank_trace *trace, int step, double last_end)
+{
+    const struct timeline *t = w->t;
+    const size_t count = computes_in_step(t, trace);
+    double begin, end, free_since, planned_free = 0;
+    step_bounds(t, step, &begin, &end);
+    free_since = begin;
+    long long shown = timeline_nanoseconds(w, begin);
+    for (size_t i = 0; i < count; i++) {
+        const struct action_record *a = &trace->actions[(size_t)step * count + i];
+        struct compute maker;
+        const struct made *made = NULL;
+        if (input_maker(compute_of(a), t->chunks, &maker)) {
+            made = &w->made[compute_index(maker, t->chunks, t->microbatches)];
+            maker.kind = made->kind;
+            if (made->rank == trace->rank) made = NULL;
+        }
+        const struct gap gap = { free_since, a->start, trace->planned[i].start - planned_free,
+            made ? made->end : free_since, a->waited };
+        if (a->start > free_since)
+            add_idle(w, trace, step, &gap, made ? &maker : NULL, made ? made->rank : -1, shown);
+        long long from = timeline_nanoseconds(w, a->start), to = timeline_nanoseconds(w, a->end);
+        if (from < shown) from = shown;
+        if (to < from) to = from;
+        add_action(w, trace, a, &trace->planned[i], from, to);
+        shown = to;
+        free_since = fmax(a->end, free_since);
+        planned_free = trace->planned[i].end;
+    }
+    const struct gap gap = { free_since, end, t->makespan - planned_free, last_end, 0 };
+    if (end > free_since) add_idle(w, trace, step, &gap, NULL, -1, shown);
+}
+
+/* --- the file --- */
+
+static double earliest(const struct timeline *t)
+{
+    double begin, end;
+    step_bounds(t, 0, &begin, &end);
+    for (int r = 0; r < t->rank_count; r++) {
+        if (t->ranks[r].action_count > 0) begin = fmin(begin, t->ranks[r].actions[0].start);
+        for (size_t i = 0; i < t->ranks[r].transfer_count; i++)
+            begin = fmin(begin, t->ranks[r].transfers[i].posted);
     }
     return begin;
 }
 
-/* Thread 0 of a process (a rank) is its compute; a channel's two ends have one each. */
-static int thread_of(int channel, bool is_send)
+static void add_about(struct writer *w)
 {
-    return 1 + 2 * channel + is_send;
+    const struct facts *f = w->t->facts;
+    json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:i, s:i, s:I, s:s}", "program", "pipeleaf",
+        "version", pipeleaf_version, "commit", pipeleaf_commit, "run_id", f->run_id, "device", f->device,
+        "ranks", w->t->rank_count, "chunks", w->t->chunks, "microbatches", w->t->microbatches,
+        "messages_without_flow", (json_int_t)w->left_out, "idle",
+        "bubble: the input was not made yet, as planned; late input: nor after that; message wait: made but "
+        "not "
+        "here, or the way for the output not free; other: the host between two actions. Idle below 1 us is "
+        "not "
+        "shown. Times called planned and waited are microseconds.");
+    char *text = about ? json_dumps(about, 0) : NULL;
+    if (!text) fail("timeline.json: the name of the run or of the device is no UTF-8");
+    text_add(&w->out, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":%s}\n", text);
+    free(text);
+    json_decref(about);
 }
 
-static void add_separator(struct text *out)
+void timeline_write(const char *path, const struct timeline *t)
 {
-    text_add(out, ",\n");
-}
-
-static void add_metadata(struct text *out, const char *what, int rank, int thread, const char *name)
-{
-    add_separator(out);
-    text_add(out, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", what,
-        rank, thread, name);
-}
-
-static void name_threads(struct text *out, int rank, const struct channel_plan *channels, int channel_count)
-{
-    char name[80];
-    snprintf(name, sizeof name, "rank %d", rank);
-    add_metadata(out, "process_name", rank, 0, name);
-    add_metadata(out, "thread_name", rank, 0, "compute");
-    for (int c = 0; c < channel_count; c++) {
-        if (channels[c].local) continue; /* a hand-over: nothing is sent */
-        const char *kind = channels[c].kind == CHANNEL_ACTIVATION ? "activations" : "gradients";
-        if (channels[c].from == rank) {
-            snprintf(name, sizeof name, "send %s to rank %d", kind, channels[c].to);
-            add_metadata(out, "thread_name", rank, thread_of(c, true), name);
-        }
-        if (channels[c].to == rank) {
-            snprintf(name, sizeof name, "receive %s from rank %d", kind, channels[c].from);
-            add_metadata(out, "thread_name", rank, thread_of(c, false), name);
-        }
+    struct writer w = { .t = t, .begin = earliest(t) };
+    w.made = allocate(2 * (size_t)t->chunks * (size_t)t->microbatches, sizeof *w.made);
+    text_add(&w.out,
+        "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"process_name\",\"args\":{"
+        "\"name\":\"run\"}}",
+        process_of_run(t), COMPUTE_THREAD);
+    sort_it(&w, "process_sort_index", process_of_run(t), COMPUTE_THREAD, 0);
+    name_it(&w, "thread_name", process_of_run(t), COMPUTE_THREAD, "name", "steps");
+    for (int r = 0; r < t->rank_count; r++) name_rank(&w, &t->ranks[r]);
+    for (int step = 0; step < t->steps; step++) {
+        add_step(&w, step);
+        const double last_end = note_outputs(&w, step);
+        for (int r = 0; r < t->rank_count; r++) add_actions(&w, &t->ranks[r], step, last_end);
     }
-}
-
-static void add_actions(struct text *out, const struct rank_trace *trace, double begin)
-{
-    double free_since = begin;
-    for (size_t i = 0; i < trace->action_count; i++) {
-        const struct action_record *a = &trace->actions[i];
-        /* Events of one thread must not overlap: a wait begins when the action before it is over. */
-        const double waits = a->start - a->waited > free_since ? a->start - a->waited : free_since;
-        if (waits < a->start && a->waited > 0) {
-            add_separator(out);
-            text_add(out,
-                "{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"dur\":%."
-                "3f,\"args\":{\"step\":%d}}",
-                trace->rank, microseconds(waits, begin), 1e6 * (a->start - waits), a->step);
-        }
-        add_separator(out);
-        text_add(out,
-            "{\"name\":\"%c chunk %d microbatch "
-            "%d\",\"cat\":\"compute\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f,"
-            "\"args\":{\"step\":%d,\"kind\":\"%c\",\"chunk\":%d,\"microbatch\":%d,\"waited\":%.3f}}",
-            compute_letter[a->kind], a->chunk, a->microbatch, trace->rank, microseconds(a->start, begin),
-            1e6 * (a->end - a->start), a->step, compute_letter[a->kind], a->chunk, a->microbatch,
-            1e6 * a->waited);
-        if (a->end > free_since) free_since = a->end;
-    }
-}
-
-/* The k-th send of a channel meets its k-th receive, so (channel, k) names the message on both ends. */
-static void add_flow(struct text *out, const struct transfer_record *t, int rank, long message, double at)
-{
-    add_separator(out);
-    text_add(out,
-        "{\"name\":\"message\",\"cat\":\"message\",\"ph\":\"%s\",%s\"id\":\"%d.%ld\",\"pid\":%d,\"tid\":%d,"
-        "\"ts\":%.3f}",
-        t->is_send ? "s" : "f", t->is_send ? "" : "\"bp\":\"e\",", t->channel, message, rank,
-        thread_of(t->channel, t->is_send), at);
-}
-
-static void add_transfers(struct text *out, const struct rank_trace *trace, int channel_count, double begin)
-{
-    /* For each channel and end: how many messages there were, and when the last was complete. */
-    long *messages = allocate(2 * (size_t)channel_count, sizeof *messages);
-    double *free_since = allocate(2 * (size_t)channel_count, sizeof *free_since);
-    for (int i = 0; i < 2 * channel_count; i++) free_since[i] = begin;
-    for (size_t i = 0; i < trace->transfer_count; i++) {
-        const struct transfer_record *t = &trace->transfers[i];
-        const int end = 2 * t->channel + (t->is_send != 0);
-        /* A channel is a FIFO: a message posted while another is under way has its turn when that one is
-         * complete. */
-        const double start = t->posted > free_since[end] ? t->posted : free_since[end];
-        const double complete = t->complete > start ? t->complete : start;
-        add_separator(out);
-        text_add(out,
-            "{\"name\":\"%s chunk %d microbatch "
-            "%d\",\"cat\":\"transfer\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-            "\"args\":{\"step\":%d,\"channel\":%d,\"posted\":%.3f}}",
-            t->is_send ? "send" : "receive", t->chunk, t->microbatch, trace->rank,
-            thread_of(t->channel, t->is_send), microseconds(start, begin), 1e6 * (complete - start), t->step,
-            t->channel, microseconds(t->posted, begin));
-        add_flow(out, t, trace->rank, messages[end]++, microseconds(t->is_send ? start : complete, begin));
-        free_since[end] = complete;
-    }
-    free(messages);
-    free(free_since);
-}
-
-void timeline_write(const char *path, const struct facts *facts, const struct rank_trace *ranks,
-    int rank_count, const struct channel_plan *channels, int channel_count)
-{
-    const double begin = earliest(ranks, rank_count);
-    struct text out = { 0 };
-    json_t *other = json_pack("{s:s, s:s, s:s, s:s?}", "program", "pipeleaf", "version", pipeleaf_version,
-        "run_id", facts->run_id, "device", facts->device);
-    char *about = other ? json_dumps(other, 0) : NULL;
-    if (!about) fail("'%s': the name of the run or of the device is no UTF-8", path);
-    text_add(&out, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\"traceEvents\":[\n", about);
-    text_add(&out, "{\"name\":\"trace begins\",\"ph\":\"i\",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":0}");
-    for (int r = 0; r < rank_count; r++) {
-        name_threads(&out, ranks[r].rank, channels, channel_count);
-        add_actions(&out, &ranks[r], begin);
-        add_transfers(&out, &ranks[r], channel_count, begin);
-    }
-    text_add(&out, "\n]}\n");
-    write_whole_file(path, out.data, out.length);
-    text_free(&out);
-    free(about);
-    json_decref(other);
+    timeline_messages(&w);
+    add_about(&w);
+    write_whole_file(path, w.out.data, w.out.length);
+    text_free(&w.out);
+    free(w.made);
 }

@@ -15,13 +15,6 @@ struct rank_file {
     size_t actions, steps;
 };
 
-/* A member of a record in memory. HDF5 finds it in the file by its name and converts it. */
-struct member {
-    const char *name;
-    size_t offset;
-    hid_t type;
-};
-
 /* Letters stand for the kinds in the file: HDF5 brings them to our numbers. */
 static hid_t kind_type(void)
 {
@@ -31,28 +24,6 @@ static hid_t kind_type(void)
         H5Tenum_insert(type, letter, &kind);
     }
     return type;
-}
-
-/* All records of data set NAME, `size` bytes each: owned by the caller; NULL where it cannot be read. */
-static void *read_records(
-    hid_t file, const char *name, const struct member *member, int members, size_t size, size_t *count)
-{
-    const hid_t memory = H5Tcreate(H5T_COMPOUND, size);
-    for (int i = 0; memory >= 0 && i < members; i++)
-        H5Tinsert(memory, member[i].name, member[i].offset, member[i].type);
-    const hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
-    const hid_t space = data < 0 ? H5I_INVALID_HID : H5Dget_space(data);
-    const hssize_t points = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
-    void *records = points < 0 ? NULL : allocate((size_t)points, size);
-    if (records && H5Dread(data, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, records) < 0) {
-        free(records);
-        records = NULL;
-    }
-    *count = records ? (size_t)points : 0;
-    if (space >= 0) H5Sclose(space);
-    if (data >= 0) H5Dclose(data);
-    if (memory >= 0) H5Tclose(memory);
-    return records;
 }
 
 static bool read_rank(struct rank_file *rank, const char *path, struct text *error)
@@ -69,7 +40,7 @@ static bool read_rank(struct rank_file *rank, const char *path, struct text *err
     text_free(&why);
     if (good) {
         const hid_t kind = kind_type();
-        const struct member action[] = {
+        const struct hdf5_member action[] = {
             { "step", offsetof(struct action_record, step), H5T_NATIVE_INT32 },
             { "kind", offsetof(struct action_record, kind), kind },
             { "chunk", offsetof(struct action_record, chunk), H5T_NATIVE_INT32 },
@@ -78,14 +49,14 @@ static bool read_rank(struct rank_file *rank, const char *path, struct text *err
             { "end", offsetof(struct action_record, end), H5T_NATIVE_DOUBLE },
             { "waited", offsetof(struct action_record, waited), H5T_NATIVE_DOUBLE },
         };
-        const struct member step[] = {
+        const struct hdf5_member step[] = {
             { "step", offsetof(struct step_record, step), H5T_NATIVE_INT32 },
             { "timed", offsetof(struct step_record, timed), H5T_NATIVE_INT32 },
             { "seconds", offsetof(struct step_record, seconds), H5T_NATIVE_DOUBLE },
         };
-        rank->action = read_records(file, "timings/actions", action, sizeof action / sizeof *action,
+        rank->action = hdf5_records(file, "timings/actions", action, sizeof action / sizeof *action,
             sizeof *rank->action, &rank->actions);
-        rank->step = read_records(
+        rank->step = hdf5_records(
             file, "timings/steps", step, sizeof step / sizeof *step, sizeof *rank->step, &rank->steps);
         good = rank->action && rank->step;
         if (!good) {

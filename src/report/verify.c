@@ -8,8 +8,7 @@ const char *const verdict_text[] = { "SUCCESSFUL", "UNSUCCESSFUL", "NOT PERFORME
 
 enum { RUN, REFERENCE };
 
-/* What one tensor of each class is called. */
-static const char *const class_word[TENSOR_CLASSES] = {
+const char *const tensor_class_word[TENSOR_CLASSES] = {
     [TENSOR_ACTIVATION] = "activation",
     [TENSOR_LOSS] = "loss",
     [TENSOR_GRADIENT] = "gradient",
@@ -276,7 +275,8 @@ static void print_counts(struct text *out, const struct verification *v)
         text_add(out,
             "compared %" PRIu64 " of %" PRIu64 " %s tensors of the recorded step %d: %" PRIu64
             " in full, %" PRIu64 " by digest\n",
-            t->compared, wanted, class_word[class], run->recorded_step, t->in_full, t->compared - t->in_full);
+            t->compared, wanted, tensor_class_word[class], run->recorded_step, t->in_full,
+            t->compared - t->in_full);
     }
     if (v->other_steps)
         text_add(out, "compared %" PRIu64 " of %" PRIu64 " tensors of %d other step%s: by digest\n",
@@ -357,6 +357,13 @@ static enum verdict conclude(struct verification *v, struct text *out, bool prob
 
 enum verdict verify(struct side *run, struct side *reference, struct text *out)
 {
+    int rank;
+    return verify_and_locate(run, reference, out, &rank);
+}
+
+enum verdict verify_and_locate(struct side *run, struct side *reference, struct text *out, int *rank)
+{
+    *rank = -1;
     struct verification v = { .side = { { .side = run, .role = "run" },
                                   { .side = reference, .role = "reference" } } };
     bool problems = false;
@@ -372,6 +379,7 @@ enum verdict verify(struct side *run, struct side *reference, struct text *out)
     }
     compare_all(&v);
     const enum verdict verdict = conclude(&v, out, problems);
+    if (v.differing) *rank = side_rank(run, v.first[RUN].entry);
     for (int i = 0; i < 2; i++) {
         free(v.item[i]);
         free(v.side[i].buffer);

@@ -22,6 +22,9 @@ void side_close(struct side *side);
    gradient tensors ..."), and on a difference the first tensor in dataflow order, how many tensors and
    elements differ, the first element's index, both words in hexadecimal, their XOR, the distance in ULP. */
 enum verdict verify(struct side *run, struct side *reference, struct text *out);
+/* The same; *rank: the rank of the run that holds the first tensor that differs, -1 where none does or it is
+ * not known. */
+enum verdict verify_and_locate(struct side *run, struct side *reference, struct text *out, int *rank);
 
 /* The shipped digest file for this identity in the folder of references (PIPELEAF_REFERENCE, else that of the
    source or installation), or false where there is none. */

@@ -1,4 +1,5 @@
 /* The model's worker: F, B, I and W of a chunk's layers on the device, between slots and channel buffers. */
+#include "run/arrivals.h"
 #include "run/worker.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct model_worker {
     float *work_memory, *out, *target, *loss; /* out, target, loss: only on the last chunk's rank */
     float *unpacked; /* [boundary] what a message holds, where its elements are not fp32; else NULL */
     struct observer *observer;
+    struct arrivals *arrivals;
 };
 
 static struct model_worker *mine(struct worker *worker)
@@ -94,6 +96,13 @@ static void message_in(const struct model_worker *w, const float *message)
     if (message && w->unpacked) device->unpack_message(device, w->boundary, message, w->unpacked);
 }
 
+/* The compute's input has come: looked at before anything is made of it. */
+static void arrived(const struct model_worker *w, struct compute compute, const float *received)
+{
+    const struct tensor tensor = { TENSOR_ACTIVATION, 0, compute.microbatch };
+    if (received) arrivals_see(w->arrivals, compute, tensor_first_index(w->request.model, tensor), received);
+}
+
 static void message_out(const struct model_worker *w, float *message)
 {
     struct device *device = w->request.device;
@@ -143,6 +152,7 @@ static void forward(struct worker *worker, int step, const struct operation *o, 
     float *const end = is_last(w, chunk) ? w->out : output;
     float *const begin = count > 0 ? saved_of(w, o->slot, 0).x : end;
     message_in(w, received);
+    arrived(w, o->compute, input);
 
     if (chunk == 0) {
         boundary_random(device, model, RANDOM_INPUT, step, microbatch, begin);
@@ -178,6 +188,7 @@ static void backward(struct worker *worker, int step, const struct operation *o,
     float *const output = boundary_of(w, sent);
     float *dout = is_last(w, chunk) ? dout_of(w, o->slot) : boundary_of(w, received);
     message_in(w, received);
+    arrived(w, o->compute, boundary_of(w, received));
 
     if (count == 0 && output && output != dout)
         device->copy(device, output, dout, w->boundary * sizeof(float));
@@ -208,6 +219,7 @@ static void input(struct worker *worker, int step, const struct operation *o, fl
     float *const output = boundary_of(w, sent);
     float *const dout = is_last(w, chunk) ? dout_of(w, o->slot) : boundary_of(w, received);
     message_in(w, received);
+    arrived(w, o->compute, boundary_of(w, received));
     float *const begin = count > 0 ? kept_of(w, o, count - 1).dout : output;
 
     if (begin && begin != dout) device->copy(device, begin, dout, w->boundary * sizeof(float));
@@ -248,6 +260,7 @@ static void begin_step(struct worker *worker, int step, const struct sink *sink)
     struct model_worker *w = mine(worker);
     w->request.device->check_arithmetic(w->request.device);
     observer_begin(w->observer, step, sink);
+    arrivals_begin(w->arrivals, sink != NULL);
     if (sink && w->request.reporting.parameters)
         for (int i = 0; i < w->layer_count; i++)
             observer_see_parameters(w->observer, w->layers[i], weights_of(w, w->layers[i]).values);
@@ -264,12 +277,18 @@ static float finish_step(struct worker *worker)
         observer_loss(w->observer, loss);
     }
     observer_flush(w->observer);
+    arrivals_fetch(w->arrivals);
     return loss;
 }
 
 static const struct tensor_digest *digests(const struct worker *worker, size_t *count)
 {
     return observer_digests(((const struct model_worker *)worker)->observer, count);
+}
+
+static const struct arrival *arrivals(const struct worker *worker, size_t *count)
+{
+    return arrivals_list(((const struct model_worker *)worker)->arrivals, count);
 }
 
 /* --- set-up --- */
@@ -308,6 +327,7 @@ static void close_worker(struct worker *worker)
     struct model_worker *w = mine(worker);
     struct device *device = w->request.device;
     observer_close(w->observer);
+    arrivals_close(w->arrivals);
     void *const memory[] = { w->weights, w->operands, w->gradients, w->slots, w->work_memory, w->out,
         w->target, w->loss, w->unpacked };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
@@ -378,6 +398,7 @@ struct worker *compute_create(const struct pipeline_request *request)
         .begin = begin_step,
         .finish = finish_step,
         .digests = digests,
+        .arrivals = arrivals,
         .close = close_worker };
     w->request = *request;
     w->layer_size = parameters_size(model);
@@ -402,6 +423,8 @@ struct worker *compute_create(const struct pipeline_request *request)
     const size_t count = memory_step_digests(model, (size_t)w->layer_count, &request->reporting);
     w->observer =
         observer_create(device, model, &request->reporting, count, (count + 1) * (size_t)request->steps);
+    w->arrivals =
+        arrivals_create(device, w->boundary, memory_arrivals(program, request->rank, &request->reporting));
     if (!device->is_host) use_everything_once(w);
     return &w->worker;
 }

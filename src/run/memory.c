@@ -1,6 +1,7 @@
 #include "run/memory.h"
 #include "channel/channel.h"
 #include "model/layer.h"
+#include "run/arrivals.h"
 
 /* Layers a slot must hold: those of the rank's largest chunk. */
 int memory_slot_layers(const struct partition *partition, const struct program *program, int rank)
@@ -48,6 +49,15 @@ size_t memory_step_digests(const struct model *model, size_t layers, const struc
                         (reporting->digest_gradients ? PARAMETERS : 0));
 }
 
+size_t memory_arrivals(const struct program *program, int rank, const struct reporting *reporting)
+{
+    const struct rank_program *mine = &program->rank[rank];
+    size_t count = 0;
+    for (int i = 0; i < mine->count && reporting->activations != DATA_NONE; i++)
+        count += mine->operations[i].kind == OPERATION_COMPUTE && mine->operations[i].input.channel >= 0;
+    return count;
+}
+
 struct memory_plan memory_plan_of(const struct model *model, const struct partition *partition,
     const struct program *program, int rank, const struct reporting *reporting)
 {
@@ -64,7 +74,8 @@ struct memory_plan memory_plan_of(const struct model *model, const struct partit
             (has_last ? 2 * boundary_size(model) + 1 : 0) + (model->bf16 ? boundary_size(model) : 0)) *
         sizeof(float);
     plan.buffers = channels_bytes(program->channels, program->channel_count, rank, message_bytes(model));
-    plan.digests = observer_device_bytes(memory_step_digests(model, layers, reporting));
+    plan.digests = observer_device_bytes(memory_step_digests(model, layers, reporting)) +
+                   arrivals_device_bytes(memory_arrivals(program, rank, reporting));
     plan.total =
         plan.weights + plan.operands + plan.gradients + plan.slots + plan.work + plan.buffers + plan.digests;
     return plan;

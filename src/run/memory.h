@@ -9,6 +9,9 @@ struct memory_plan {
     int slot_count;
     size_t slot_bytes;
 };
+/* Boundary tensors whose arrival on this rank is digested in the recorded step: all that chunks take from
+   others, where boundaries are written. */
+size_t memory_arrivals(const struct program *program, int rank, const struct reporting *reporting);
 struct memory_plan memory_plan_of(const struct model *model, const struct partition *partition,
     const struct program *program, int rank, const struct reporting *reporting);
 

@@ -243,6 +243,12 @@ const struct tensor_digest *pipeline_digests(const struct pipeline *p, size_t *c
     return p->worker->digests(p->worker, count);
 }
 
+const struct arrival *pipeline_arrivals(const struct pipeline *p, size_t *count)
+{
+    *count = 0;
+    return p->worker->arrivals ? p->worker->arrivals(p->worker, count) : NULL;
+}
+
 const struct rehearsed *pipeline_rehearsed(const struct pipeline *p)
 {
     return p->request.rehearsal ? rehearsal_result(p->worker) : NULL;

@@ -47,6 +47,9 @@ struct step_record pipeline_step(struct pipeline *pipeline, int step, bool timed
 const struct action_record *pipeline_actions(const struct pipeline *pipeline, size_t *count);
 const struct transfer_record *pipeline_transfers(const struct pipeline *pipeline, size_t *count);
 const struct tensor_digest *pipeline_digests(const struct pipeline *pipeline, size_t *count);
+/* What arrived at this rank's chunks in the recorded step; none where nothing of its boundaries is written.
+ */
+const struct arrival *pipeline_arrivals(const struct pipeline *pipeline, size_t *count);
 
 /* What a rehearsal found in the messages that this rank received, those handed over on the rank included. */
 struct rehearsed {

@@ -102,6 +102,22 @@ static void load_input(struct reference *r, const struct spill *spill, int step,
         get(r, spill, (struct tensor){ TENSOR_ACTIVATION, layer - 1, microbatch }, r->saved.x);
 }
 
+/* A backward pass makes the layer's activations again, and is twice as long without that. */
+static void passed(const struct reference *r, int step, bool backward, int layer, int microbatch)
+{
+    const struct model *model = r->request.model;
+    if (!r->request.passed) return;
+    const double all = (double)model->layers * model->microbatches,
+                 done = (double)(backward ? model->layers - 1 - layer : layer) * model->microbatches +
+                        microbatch + 1;
+    const struct reference_position position = { .step = step,
+        .layer = layer,
+        .microbatch = microbatch,
+        .backward = backward,
+        .share = (backward ? all + 3 * done : done) / (4 * all) };
+    r->request.passed(r->request.context, &position);
+}
+
 static void forward_pass(struct reference *r, int step, const struct spill *spill)
 {
     const struct model *model = r->request.model;
@@ -116,6 +132,7 @@ static void forward_pass(struct reference *r, int step, const struct spill *spil
             const struct tensor tensor = { TENSOR_ACTIVATION, layer, microbatch };
             observer_see(r->observer, tensor, r->out, r->request.begins_chunk[layer + 1]);
             put(r, spill, tensor, r->out);
+            passed(r, step, false, layer, microbatch);
         }
     }
 }
@@ -151,6 +168,7 @@ static void backward_pass(struct reference *r, int step, const struct spill *spi
             const struct tensor tensor = { TENSOR_ACTIVATION_GRADIENT, layer, microbatch };
             observer_see(r->observer, tensor, r->gradient, r->request.begins_chunk[layer]);
             if (layer > 0) put(r, spill, tensor, r->gradient);
+            passed(r, step, true, layer, microbatch);
         }
         observer_see_gradients(r->observer, layer, r->gradients);
     }

@@ -14,6 +14,13 @@ struct spill {
     void *context;
 };
 
+/* How far a step is: a microbatch has passed a layer, forward or backward. */
+struct reference_position {
+    int step, layer, microbatch;
+    bool backward;
+    double share; /* of the step's work that is done, 0 to 1 */
+};
+
 struct reference_request {
     const struct model *model;
     const bool *begins_chunk; /* [layers + 1] layer l begins a chunk (for `boundary` output);
@@ -21,6 +28,8 @@ struct reference_request {
     struct device *device;
     struct reporting reporting;
     int steps; /* the most steps that will be run */
+    void (*passed)(void *context, const struct reference_position *position); /* or NULL */
+    void *context;
 };
 
 struct reference;

@@ -12,6 +12,8 @@ struct worker {
     void (*begin)(struct worker *worker, int step, const struct sink *sink);
     float (*finish)(struct worker *worker);
     const struct tensor_digest *(*digests)(const struct worker *worker, size_t *count);
+    /* What arrived in the recorded step; NULL where the worker looks at nothing. */
+    const struct arrival *(*arrivals)(const struct worker *worker, size_t *count);
     void (*close)(struct worker *worker);
 };
 

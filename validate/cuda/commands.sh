@@ -92,6 +92,27 @@ a_flipped_bit_is_found() {
     check "its tensor is named" says "mlp.up.weight"
 }
 
+a_run_is_computed_again() {
+    local boundaries=(output.activations=boundary output.gradients=digest output.directory="$work/out" run.timeout=60) words
+    for words in "" "arithmetic.mode=vendor arithmetic.precision=bf16"; do
+        # shellcheck disable=SC2086 # words
+        launch 2 run input/tiny.nml pipeline.ranks=2 "${mini[@]:0:5}" "${nccl[@]}" "${boundaries[@]}" $words verify.against=recheck
+        check "$words: the recheck finds nothing" verdict_is SUCCESSFUL
+        # shellcheck disable=SC2086 # words
+        launch 2 run input/tiny.nml pipeline.ranks=2 "${mini[@]:0:5}" "${nccl[@]}" "${boundaries[@]}" $words verify.against=recheck \
+            --inject step=4,layer=5,microbatch=3,tensor=activation_gradient,element=77,bit=22
+        check "$words: a flipped bit: exit 2" exits 2
+        check "$words: it is named" says "layers/0005/activation_gradients/0003"
+        launch 2 recheck "$work/out"
+        check "$words: by the files alone too" exits 2
+    done
+    launch 2 recheck "$work/out" run.device=host
+    check "vendor's bits are not computed again on a host" test "$code" != 0
+    launch 2 run input/tiny.nml pipeline.ranks=2 "${mini[@]:0:5}" "${nccl[@]}" "${boundaries[@]}" verify.against=none
+    launch 3 recheck "$work/out" run.device=host
+    check "portable ones are" verdict_is SUCCESSFUL
+}
+
 every_dropped_wait_is_caught() { # the bits are wrong, or the run ends otherwise, in one order of the streams or another
     export DOUBLE_LIST_WAITS=$work/waits DOUBLE_ORDER=lazy
     has_the_hosts_bits 2 "${shared[@]}"

@@ -25,6 +25,7 @@ static void check_echo(const struct deck *deck)
         CHECK(strcmp(echo.data, again.data) == 0, "the echo of\n%s\nis\n%s", echo.data, again.data);
         CHECK(
             memcmp(&copy.machine, &deck->machine, sizeof copy.machine) == 0, "the machine came back another");
+        CHECK(memcmp(&copy.target, &deck->target, sizeof copy.target) == 0, "the target came back another");
         CHECK(copy.run.timeout == deck->run.timeout, "%.17g came back as %.17g", deck->run.timeout,
             copy.run.timeout);
         CHECK(strcmp(copy.output.directory, deck->output.directory) == 0, "%s came back as %s",
@@ -52,6 +53,7 @@ static void defaults_are_the_documented_ones(void)
               deck.machine.weight == 0 && deck.machine.flop_rate == 1e14 && deck.machine.latency == 0 &&
               deck.machine.bandwidth == 0,
         "the machine");
+    CHECK(deck.target.fom == 0 && deck.target.bubble_max == 0, "no target");
     CHECK(strcmp(deck.verify.against, "auto") == 0 && strcmp(deck.pipeline.schedule, "interleaved-1f1b") == 0,
         "words");
     check_echo(&deck);
@@ -152,6 +154,9 @@ static void what_is_legal_passes(void)
         { "&pipeline schedule='file' schedule_file='a b.csv' schedule_dialect='older' chunks_per_rank=1 /",
             4 },
         { "&run device='rehearsal' transport='mpi' /", 4 },
+        { "&target fom=1.25e6 bubble_max=0.3 /", 4 },
+        { "&pipeline ranks=2 /", 4 },
+        { "&pipeline ranks=1 /", 6 },
         { "&arithmetic mode='vendor' precision='bf16' /\n&run device='rehearsal' /", 4 },
         { "&machine forward=1e-3, backward=2.5d-3 input=.001 weight=1.e-3\n flop_rate=3.3e13 latency=2e-6 "
           "bandwidth=1.25e10 /",

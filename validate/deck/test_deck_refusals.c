@@ -14,7 +14,7 @@ struct refusal {
 static const struct refusal text_refusals[] = {
     { "&modle layers=8 /", "1:2: there is no group 'modle'; nearest 'model'" },
     { "&xyzzy /", "1:2: there is no group 'xyzzy'; there are model, batch, pipeline, arithmetic, run, "
-                  "machine, verify, output" },
+                  "machine, verify, target, output" },
     { "& model layers=8 /", "1:1: & has no group's name after it, such as &model" },
     { "&model layrs=8 /", "1:8: &model has no parameter 'layrs'; nearest 'layers'" },
     { "&model microbatches=8 /", "1:8: &model has no parameter 'microbatches'; &batch has" },
@@ -67,6 +67,8 @@ static const struct refusal text_refusals[] = {
     { "&run timeout=-5. /", "1:14: run.timeout=-5.: must be a real from 0.001 to 1e+09; nearest 0.001" },
     { "&machine latency=-1.0 /", "1:18: machine.latency=-1.0: must be a real from 0 to 1e+06; nearest 0" },
     { "&machine flop_rate=0.0 /", "1:20: machine.flop_rate=0.0: must be a real from 1 to 1e+30; nearest 1" },
+    { "&target fom=-1.0 /", "1:13: target.fom=-1.0: must be a real from 0 to 1e+30; nearest 0" },
+    { "&target bubble_max=1.5 /", "1:20: target.bubble_max=1.5: must be a real from 0 to 1; nearest 1" },
     { "&machine speed=1.0 /", "1:10: &machine has no parameter 'speed'; it has forward, backward, input, "
                               "weight, flop_rate, latency, "
                               "bandwidth" },
@@ -144,8 +146,11 @@ static const struct refusal joint_refusals[] = {
         "model.hidden=4 must be a multiple of model.heads=9; nearest model.heads=4 or model.hidden=9" },
     { "&model hidden=63 heads=8 /",
         "model.hidden=63 must be a multiple of model.heads=8; nearest model.heads=7 or model.hidden=64" },
-    { "&pipeline ranks=3 /", "pipeline.ranks=3 must be the MPI size, which is 4: launch 3 processes, or set "
-                             "pipeline.ranks=4 (0 takes any)" },
+    { "&pipeline ranks=3 /",
+        "the MPI size, which is 4, must be a multiple of pipeline.ranks=3: launch 3 or 6 "
+        "processes, or set pipeline.ranks=2 (0 takes the MPI size)" },
+    { "&pipeline ranks=5 /", "the MPI size, which is 4, must be a multiple of pipeline.ranks=5: launch 5 "
+                             "processes, or set pipeline.ranks=4 (0 takes the MPI size)" },
     { "&pipeline schedule='gpipe' /",
         "pipeline.schedule='gpipe' must have pipeline.chunks_per_rank=1, not 2; nearest "
         "pipeline.chunks_per_rank=1, or pipeline.schedule='looped-bfs'" },

@@ -120,6 +120,7 @@ PARTS = {
     "files": Part("tensors to disk", 1, lambda options: [f"{options.build}/validate/performance/benchmark_output", options.build, "512"],
                   of_tensors, {}, None),
     "output": Part("the recorded step's output; digests", 5, script("benchmark_output.py"), of_output, {}, None),
+    "recheck": Part("a recheck beside a step", 3, script("benchmark_recheck.py"), as_written, {}, None),
     "startup": Part("first step, commands, refusals", 2, script("benchmark_startup.py"), as_written, {}, None),
 }
 

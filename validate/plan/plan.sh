@@ -93,6 +93,36 @@ every_channel_is_listed() {
     check "a hand-over is no traffic" says "handed over, not sent"
 }
 
+# Bytes of the rank that needs most, of a plan in $work/output: its "most: 58.90 GiB on rank 0".
+most_bytes() {
+    awk '/^most: / { unit["B"] = 1; unit["KiB"] = 1024; unit["MiB"] = 1048576; unit["GiB"] = 1073741824
+        if ($3 in unit) printf "%.0f", $2 * unit[$3] }' "$work/output"
+}
+at_most() { [ "${1:-$(($2 + 1))}" -le "$2" ] || { echo "    '$1' bytes, more than $2"; return 1; }; }
+more_than() { [ "${1:-0}" -gt "$2" ] || { echo "    '$1' bytes, not more than $2"; return 1; }; }
+
+# Of 80 GB a tenth is left to what plan does not count: the CUDA context, NCCL, cuBLAS and its scratch memory. The plan is read
+# as far as its channels: to compare all schedules at p=256 would take ten seconds more.
+fits_a_device() { # ranks, deck, overrides...
+    local ranks=$1 deck=$2 limit=72000000000
+    shift 2
+    "$PIPELEAF/pipeleaf" plan "input/$deck.nml" "$@" 2>&1 | sed '/^-- channels/q' >"$work/output"
+    echo "$deck $*: $(most_bytes) bytes"
+    check "plan of $deck $*" says "-- channels"
+    check "it is for $ranks GPUs" says "p=$ranks v="
+    check "$deck $*: no rank needs more than 80 GB less a tenth" at_most "$(most_bytes)" $limit
+    check "$deck $*: nor so little that smaller devices would do" more_than "$(most_bytes)" $((limit * 3 / 4))
+}
+node_rack_and_machine_fit_devices_of_80_gb() {
+    local bf16=(arithmetic.mode=vendor arithmetic.precision=bf16)
+    fits_a_device 8 node
+    fits_a_device 8 node "${bf16[@]}"
+    fits_a_device 64 rack
+    fits_a_device 64 rack "${bf16[@]}"
+    fits_a_device 256 machine
+    fits_a_device 256 machine "${bf16[@]}"
+}
+
 plan_explains_what_run_refuses() {
     local deck
     for deck in 175b 120b; do

@@ -148,6 +148,12 @@ static void make_timings(struct output *output, const struct making *m)
     const struct step_record steps[] = { { 1, 0, 10.0, 1.5, 1.25, 0.25, 0.125, 0.75f },
         { m->steps, 1, 12.0, 1.0, 1.0, 0.0, 0.0, 0.5f } };
     output_timings(output, actions, 4, steps, 2);
+    const struct planned_record planned[] = { { COMPUTE_F, 1, 3, 0, 0.0, 0.5 },
+        { COMPUTE_W, 1, 3, 2, 0.5, 1.25 } };
+    const struct clock_record clock[2] = { { 9.0, -0.25 }, { 13.0, 0.5 } };
+    const struct memory_record memory = { 1, 2, 3, 4, 5, 6, 7, 28, ((int64_t)1 << 40) + 1, 2, 3 };
+    output_planned(output, planned, 2, clock);
+    output_memory(output, &memory);
 }
 
 static void make_files(const struct making *m, struct tensor_digest *line, size_t *lines)

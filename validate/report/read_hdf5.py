@@ -32,6 +32,13 @@ with h5py.File(f"{directory}/rank00001.h5") as file:
     assert h5py.check_enum_dtype(file["timings/actions"].dtype["kind"]) == {"F": 0, "B": 1, "I": 2, "W": 3}
     assert list(actions["kind"]) == [0, 1, 2, 3] and list(actions["end"]) == [10.5, 11.5, 12.5, 13.0]
     assert steps.dtype.names == ("step", "timed", "start", "seconds", "busy", "idle", "exposed", "loss")
+    planned, clock, memory = file["timings/planned"][:], file["timings/clock"][:], file["memory"][:]
+    assert planned.dtype.names == ("kind", "chunk", "microbatch", "slot", "start", "end")
+    assert planned.tolist() == [(0, 1, 3, 0, 0.0, 0.5), (3, 1, 3, 2, 0.5, 1.25)]
+    assert clock.dtype.names == ("at", "to_rank_0") and clock.tolist() == [(9.0, -0.25), (13.0, 0.5)]
+    assert memory.dtype.names == ("weights", "operands", "gradients", "slots", "work", "buffers", "digests", "planned", "held",
+                                  "slot_bytes", "slot_count")
+    assert memory.tolist() == [(1, 2, 3, 4, 5, 6, 7, 28, 2**40 + 1, 2, 3)]
     assert list(steps["loss"]) == [0.75, 0.5] and list(steps["exposed"]) == [0.125, 0.0]
 
 with h5py.File(f"{directory}/run.h5") as run, h5py.File(f"{directory}/reference.h5") as reference:

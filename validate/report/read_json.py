@@ -2,6 +2,8 @@
 import json
 import sys
 
+import check_trace
+
 directory = sys.argv[1]
 
 
@@ -26,33 +28,34 @@ assert result["files"] == ["rank00000.h5", "rank00001.h5", "run.h5", "digest.txt
 assert result["model"]["layers"] == 4 and "activations = 'full'" in result["deck"]
 
 timeline = load("timeline.json")
-events = timeline["traceEvents"]
-complete = [event for event in events if event["ph"] == "X"]
-for event in complete:
-    assert isinstance(event["pid"], int) and isinstance(event["tid"], int) and event["ts"] >= 0 and event["dur"] >= 0, event
-compute = [event for event in complete if event["cat"] == "compute"]
+trace = check_trace.check(timeline)
+assert timeline["otherData"]["run_id"] == "run-1" and timeline["otherData"]["messages_without_flow"] == 1
+labels = [event["args"]["labels"] for event in timeline["traceEvents"] if event["name"] == "process_labels"]
+assert labels == ['node "1", host', "node2, host"]
+compute = [event for event in trace.slices if event["cat"] == "compute"]
 assert [event["name"] for event in compute] == ["F chunk 0 microbatch 0", "F chunk 0 microbatch 1", "B chunk 0 microbatch 0",
                                                 "F chunk 1 microbatch 0", "B chunk 1 microbatch 0"]
-assert compute[2]["ts"] == 2.5e6 and compute[2]["dur"] == 0.5e6 and compute[2]["tid"] == 0
-assert sorted((event["pid"], event["ts"], event["dur"]) for event in complete if event["cat"] == "wait") == [
-    (0, 1.0e6, 1.5e6), (1, 0.0, 0.75e6)]
-
-threads = {}
-for event in complete:
-    threads.setdefault((event["pid"], event["tid"]), []).append(event)
-assert len(threads) == 6, "compute and two channel ends on each of two ranks"
-named = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
-assert set(threads) <= set(named) and "send activations to rank 1" in named.values()
-for thread, list_ in threads.items():
-    list_.sort(key=lambda event: event["ts"])
-    for before, after in zip(list_, list_[1:]):
-        assert before["ts"] + before["dur"] <= after["ts"] + 0.002, f"events of thread {thread} overlap"
-
-starts = {event["id"]: event for event in events if event["ph"] == "s"}
-ends = {event["id"]: event for event in events if event["ph"] == "f"}
-assert len(starts) == 3 and set(starts) == set(ends)
-for key, start in starts.items():
-    assert start["pid"] != ends[key]["pid"] and start["ts"] <= ends[key]["ts"] and ends[key]["bp"] == "e"
-    for flow in (start, ends[key]):
-        assert any(event["ts"] <= flow["ts"] <= event["ts"] + event["dur"] for event in threads[flow["pid"], flow["tid"]]), flow
+assert compute[2]["ts"] == 2.5e6 and compute[2]["dur"] == 0.5e6 and trace.name(compute[2]) == ("rank 0", "compute")
+assert compute[1]["args"] == {"step": 1, "kind": "F", "what": "forward", "chunk": 0, "microbatch": 1, "slot": 1, "waited": 0,
+                              "planned": 0.5e6}
+idle = [(*trace.name(event), event["name"], event["ts"] / 1e6, event["dur"] / 1e6, event["args"].get("for"))
+        for event in trace.slices if event["cat"] == "idle"]
+assert idle == [
+    ("rank 0", "compute", "bubble", 1.0, 0.625, "B chunk 1 microbatch 0"),
+    ("rank 0", "compute", "late input", 1.625, 0.375, "B chunk 1 microbatch 0"),
+    ("rank 0", "compute", "other", 2.0, 0.25, None),
+    ("rank 0", "compute", "message wait", 2.25, 0.25, "B chunk 1 microbatch 0"),
+    ("rank 0", "compute", "other", 3.0, 0.25, None),
+    ("rank 1", "compute", "bubble", 0.0, 0.5, "F chunk 0 microbatch 0"),
+    ("rank 1", "compute", "message wait", 0.5, 0.25, "F chunk 0 microbatch 0"),
+    ("rank 1", "compute", "bubble", 2.0, 0.75, None),
+    ("rank 1", "compute", "late input", 2.75, 0.25, None),
+    ("rank 1", "compute", "other", 3.0, 0.25, None)], idle
+names = {trace.name(event)[1] for event in trace.slices}
+assert names == {"steps", "compute", "send activations to rank 1", "receive activations from rank 0",
+                 "send gradients to rank 0", "receive gradients from rank 1"}, names
+assert [(trace.name(start), trace.name(end)) for start, end in trace.flows] == [
+    (("rank 0", "send activations to rank 1"), ("rank 1", "receive activations from rank 0"))] * 2 + [
+    (("rank 1", "send gradients to rank 0"), ("rank 0", "receive gradients from rank 1"))]
+assert all(event["args"]["bytes"] == 64 for event in trace.slices if event["cat"] == "transfer")
 print("json reads them")

@@ -246,10 +246,10 @@ static void program_speaks_by_exit_code(const char *validate)
     program(validate, "program", 2, "VERIFICATION = UNSUCCESSFUL\n");
     program(validate, "program/digest.txt program/digest.txt", 3, "VERIFICATION = NOT PERFORMED\n");
     program(validate, "program no_such_file", 1, "VERIFICATION = NOT PERFORMED\n");
-    program(validate, "", 1, "  1  a file cannot be read, or wrong usage\n");
-    program(validate, "a b c", 1, "  1  a file cannot be read, or wrong usage\n");
+    program(validate, "", 1, "pipeleaf: error: 0 arguments: there must be two");
+    program(validate, "a b c", 1, "pipeleaf: error: 3 arguments: there must be two");
     program(validate, "--wrong", 1, "pipeleaf: error: option '--wrong'");
-    program(validate, "--help", 0, "  1  a file cannot be read, or wrong usage\n");
+    program(validate, "--help", 0, "  pipeleaf(1), pipeleaf-deck(5), README.md\n");
     const struct making alone = usual(fresh_directory("program_alone"), "run");
     make_output(&alone);
     program(validate, "program_alone", 3, "VERIFICATION = NOT PERFORMED\n");

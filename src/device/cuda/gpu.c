@@ -1,5 +1,7 @@
 /* Which GPU a rank computes on, whether it can be used, and what there is to say of it. */
 #include "device/cuda/cuda_parts.h"
+#include "device/kinds.h"
+#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +104,20 @@ void gpu_describe(const struct gpu *gpu, struct device *device)
     snprintf(device->place, sizeof device->place, "%04x:%02x:%02x.0, %d SMs, %d MHz, memory %d MHz",
         (unsigned)properties.pciDomainID, (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID,
         gpu->sms, clock / 1000, memory / 1000);
+}
+
+void cuda_libraries(struct text *list)
+{
+    int runtime = 0, driver = 0;
+    cudaRuntimeGetVersion(&runtime);
+    const bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+    const size_t products = cublasLtGetVersion();
+    text_add(list, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
+    if (known)
+        text_add(list, " (driver of %d.%d)", driver / 1000, driver % 1000 / 10);
+    else
+        text_add(list, " (no driver here)");
+    text_add(list, "; cuBLASLt %zu.%zu.%zu; ", products / 10000, products / 100 % 100, products % 100);
 }
 
 void gpu_driver(char version[32])
