@@ -131,11 +131,6 @@ static void write_harness_files(struct run *run, const struct figure *figures, i
 
 void write_result(struct run *run)
 {
-    const int ranks = run->job.size;
-    char(*names)[32] = allocate((size_t)ranks + 7, sizeof *names);
-    const char **files = allocate((size_t)ranks + 7, sizeof *files);
-    int count = 0;
-    for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
     const struct {
         const char *name;
         bool written;
@@ -143,6 +138,11 @@ void write_result(struct run *run)
         { "result.json", true }, { "metrics.txt", true }, { "nodecheck.txt", true },
         { "timeline.json", run->deck.output.timeline }, { "recheck.txt", is_rechecked(run) },
         { "recheck.json", is_rechecked(run) } };
+    const int ranks = run->job.size;
+    char(*names)[32] = allocate((size_t)ranks + sizeof others / sizeof *others, sizeof *names);
+    const char **files = allocate((size_t)ranks + sizeof others / sizeof *others, sizeof *files);
+    int count = 0;
+    for (int r = 0; r < ranks; r++) rank_file_name(r, names[count++]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].written) snprintf(names[count++], sizeof *names, "%s", others[i].name);
     for (int i = 0; i < count; i++) files[i] = names[i];
