@@ -67,7 +67,7 @@ what_holds_no_run_is_one_line() {
     mkdir "$work/empty"
     report "$work/empty"
     check "an empty directory" refused_with "'$work/empty' holds no run"
-    mkdir -p "$work/many/pipeline0000" "$work/many/pipeline0001"
+    launch 2 run input/tiny.nml pipeline.ranks=1 verify.against=none output.directory="$work/many"
     report "$work/many"
     check "several pipelines" refused_with "holds 2 pipelines: give one of them, as '$work/many/pipeline0000'"
     single reference input/tiny.nml output.directory="$work/reference" output.activations=none output.gradients=none

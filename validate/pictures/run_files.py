@@ -157,10 +157,10 @@ def read_result(directory):
     path = os.path.join(directory, "result.json")
     if not os.path.isdir(directory):
         raise NoRun(f"'{directory}' is no directory: give the output directory of a run (output.directory of its deck)")
+    pipelines = sorted(name for name in os.listdir(directory) if re.fullmatch(r"pipeline\d+", name))
+    if pipelines:
+        raise NoRun(f"'{directory}' holds {len(pipelines)} pipelines: give one of them, as '{directory}/{pipelines[0]}'")
     if not os.path.exists(path):
-        pipelines = sorted(name for name in os.listdir(directory) if re.fullmatch(r"pipeline\d+", name))
-        if pipelines:
-            raise NoRun(f"'{directory}' holds {len(pipelines)} pipelines: give one of them, as '{directory}/{pipelines[0]}'")
         if os.path.exists(os.path.join(directory, "reference.json")):
             raise NoRun(f"'{directory}' holds a reference alone, which has no schedule to draw: give the directory of a run")
         raise NoRun(f"'{directory}' holds no run: it has no result.json")
