@@ -54,7 +54,7 @@ flux() { # nodes, cores, GPUs, seconds, then settings -- words
 }
 launched() { # the launch line of the run, without the variables handed down and what varies
     local seen
-    seen=$(tail -n 1 "$STAND_IN_LOG" | sed -E "s/ -x [A-Z_]+//g; s#(--hostfile|-f) [^ ]*pipeleaf-hosts[^ ]*#\1 HOSTS#; s#$PIPELEAF_SOURCE/##g; s#$PIPELEAF/##; s/ run input.*//")
+    seen=$(tail -n 1 "$STAND_IN_LOG" | sed -E "s/ -x [A-Z_]+//g; s#(--hostfile|-f) [^ ]*pipeleaf-hosts[^ ]*#\1 HOSTS#; s#$PIPELEAF/##; s#$PIPELEAF_SOURCE/##g; s/ run input.*//")
     [ "$seen" = "$1" ] || { printf '    launched: %s\n    wanted:   %s\n' "$seen" "$1"; return 1; }
 }
 launched_with() { tail -n 1 "$STAND_IN_LOG" | grep -qF -- "$1"; }

@@ -39,7 +39,7 @@ is_not_performed() { # what, exit code
 names() { # words of the first fault, wherever they stand in its lines
     local word
     for word; do
-        sed -n '/first fault in dataflow order/,/computed again by\|sent by rank/p' "$work/output" | grep -qF -- "$word" ||
+        sed -n '/first fault in dataflow order/,/computed again by\|sent by rank/p' "$work/output" | tr -s '\n ' ' ' | grep -qF -- "$word" ||
             { echo "    the first fault does not name '$word'"; return 1; }
     done
 }
