@@ -153,7 +153,7 @@ test)
     build_all ON
     mpi_environment
     say "ctest"
-    ctest --test-dir "$build" --output-on-failure --parallel 1
+    ctest --test-dir "$build" --output-on-failure --parallel 2
     ;;
 build)
     install_missing run
