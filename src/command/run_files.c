@@ -241,29 +241,33 @@ static void recheck_now(struct run *run, struct text *explanation)
     channels_close(run->channels);
     run->pipeline = NULL;
     run->channels = NULL;
-    o->verdict = recheck_of_run(&run->job, run->device, run->deck.output.directory, run->deck.run.timeout,
-        explanation, &o->wrong_rank);
-    o->code = o->verdict == SUCCESSFUL     ? EXIT_DONE
-              : o->verdict == UNSUCCESSFUL ? EXIT_WRONG
-                                           : EXIT_NOT_VERIFIED;
+    const struct recheck_outcome found = recheck_of_run(
+        &run->job, run->device, run->deck.output.directory, run->deck.run.timeout, explanation);
+    o->verdict = found.verdict;
+    o->code = found.code;
+    o->wrong_rank = found.wrong_rank;
 }
 
-/* Rank 0: verifies this pipeline and holds it against the deck's targets. */
-static void judge(struct run *run, struct text *explanation)
+/* Rank 0: compares with what the deck names, or judges the messages of a rehearsal. */
+static void verify_now(struct run *run, struct text *explanation)
 {
     struct outcome *o = &run->outcome;
-    if (is_rechecked(run)) {
-        /* recheck_now has */
-    } else if (run->rehearses) {
+    if (run->rehearses) {
         o->code = judge_rehearsal(run, explanation);
-    } else {
-        bool asked;
-        o->verdict = setup_verify(&run->deck, run->many ? run->many->directory : run->deck.output.directory,
-            &run->card, run->all_digests, run->digest_count, explanation, &asked, &o->wrong_rank);
-        o->code = o->verdict == UNSUCCESSFUL             ? EXIT_WRONG
-                  : o->verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
-                                                         : EXIT_DONE;
+        return;
     }
+    bool asked;
+    o->verdict = setup_verify(&run->deck, run->many ? run->many->directory : run->deck.output.directory,
+        &run->card, run->all_digests, run->digest_count, explanation, &asked, &o->wrong_rank);
+    o->code = o->verdict == UNSUCCESSFUL             ? EXIT_WRONG
+              : o->verdict == NOT_PERFORMED && asked ? EXIT_NOT_VERIFIED
+                                                     : EXIT_DONE;
+}
+
+/* Rank 0: the rest of the outcome, and the deck's targets against it. */
+static void check_targets(struct run *run)
+{
+    struct outcome *o = &run->outcome;
     o->ended = true;
     o->fom = run->figures.fom;
     o->step = run->figures.step.median;
@@ -281,9 +285,12 @@ int conclude(struct run *run)
 {
     struct text explanation = { 0 };
     if (run->rehearses) gather_messages(run);
-    if (is_rechecked(run)) recheck_now(run, &explanation);
+    if (is_rechecked(run))
+        recheck_now(run, &explanation);
+    else if (run->job.rank == 0)
+        verify_now(run, &explanation);
     if (run->job.rank == 0) {
-        judge(run, &explanation);
+        check_targets(run);
         listing_verification(&run->listing, explanation.data);
         listing_end(&run->listing, run->figures.fom, verdict_text[run->outcome.verdict]);
         text_free(&explanation);
