@@ -42,6 +42,19 @@ verdict_is() { [ "$(grep '^VERIFICATION = ' "$work/output")" = "VERIFICATION = $
 two_last_lines() { # the fixed shape of the listing's end, in listing.txt $1 with verdict $2
     [ "$(tail -n 1 "$1")" = "VERIFICATION = $2" ] && tail -n 2 "$1" | head -n 1 | grep -Eqx 'FOM = ([0-9]\.[0-9]{6}E[+-][0-9]{2} tokens/s|NOT MEASURED)'
 }
+start_and_find() { # ranks, pattern, directory, words...: starts them; $launcher, and in $victim the last rank once the output has the pattern
+    local ranks=$1 pattern=$2 directory=$3
+    shift 3
+    # shellcheck disable=SC2086
+    $PIPELEAF_LAUNCH "$ranks" "$PIPELEAF/pipeleaf" "$@" output.directory="$directory" </dev/null >"$work/output" 2>&1 &
+    launcher=$! victim=
+    for _ in $(seq 100); do
+        victim=$(pgrep -f "output.directory=$directory" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
+        if [ -n "$victim" ] && grep -q -- "$pattern" "$work/output"; then break; fi
+        sleep 0.1
+    done
+}
+
 one_error_line() { [ "$(grep -c '^pipeleaf: error:' "$work/output")" = 1 ]; }
 errors_with() { one_error_line && grep '^pipeleaf: error:' "$work/output" | grep -qF -- "$1"; }
 

@@ -127,15 +127,8 @@ a_stopped_rank_ends_the_job() {
     mkfifo "$work/pipe"
     local start
     start=$(date +%s)
-    # shellcheck disable=SC2086
-    $PIPELEAF_LAUNCH 3 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=3 run.steps=200000 run.timeout=2.0 output.activations=none output.gradients=none output.directory="$work/hang" >"$work/output" 2>&1 &
-    local launcher=$!
-    local victim=
-    for _ in $(seq 100); do
-        victim=$(pgrep -f "output.directory=$work/hang" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
-        if [ -n "$victim" ] && grep -q '^-- plan' "$work/output"; then break; fi
-        sleep 0.1
-    done
+    local launcher victim
+    start_and_find 3 '^-- plan' "$work/hang" run input/tiny.nml pipeline.ranks=3 run.steps=200000 run.timeout=2.0 output.activations=none output.gradients=none
     sleep 1
     kill -STOP "$victim"
     wait "$launcher"
@@ -152,14 +145,8 @@ a_stopped_rank_ends_the_job() {
 }
 
 a_killed_rank_ends_the_job() {
-    # shellcheck disable=SC2086
-    $PIPELEAF_LAUNCH 3 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=3 run.steps=200000 output.activations=none output.gradients=none output.directory="$work/kill" >"$work/output" 2>&1 &
-    local launcher=$! victim=
-    for _ in $(seq 100); do
-        victim=$(pgrep -f "output.directory=$work/kill" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
-        if [ -n "$victim" ] && grep -q '^-- plan' "$work/output"; then break; fi
-        sleep 0.1
-    done
+    local launcher victim
+    start_and_find 3 '^-- plan' "$work/kill" run input/tiny.nml pipeline.ranks=3 run.steps=200000 output.activations=none output.gradients=none
     kill -KILL "$victim"
     wait "$launcher"
     code=$?

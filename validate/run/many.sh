@@ -142,23 +142,16 @@ pipelines_are_rehearsed() {
     check "each has its own files" test -e "$work/many/pipeline0001/rank00001.h5"
 }
 
-start_and_find() { # directory, words...: starts two pipelines; $launcher, and in $victim the last rank once steps run
+two_that_run_on() { # directory, words...: two pipelines of two ranks that do not end by themselves
     local directory=$1
     shift
-    # shellcheck disable=SC2086
-    $PIPELEAF_LAUNCH 4 "$PIPELEAF/pipeleaf" run input/tiny.nml pipeline.ranks=2 run.steps=200000 output.activations=none output.gradients=none output.directory="$directory" "$@" </dev/null >"$work/output" 2>&1 &
-    launcher=$! victim=
-    for _ in $(seq 100); do
-        victim=$(pgrep -f "output.directory=$directory" | while read -r pid; do [ "$(ps -o comm= -p "$pid")" = pipeleaf ] && echo "$pid"; done | tail -n 1)
-        if [ -n "$victim" ] && grep -q '^-- pipelines' "$work/output"; then break; fi
-        sleep 0.1
-    done
+    start_and_find 4 '^-- pipelines' "$directory" run input/tiny.nml pipeline.ranks=2 run.steps=200000 output.activations=none output.gradients=none "$@"
     sleep 0.5
 }
 
 one_pipeline_ends_the_job() {
     local launcher victim
-    start_and_find "$work/hang" run.timeout=1.5
+    two_that_run_on "$work/hang" run.timeout=1.5
     kill -STOP "$victim"
     wait "$launcher"
     code=$?
@@ -171,7 +164,7 @@ one_pipeline_ends_the_job() {
     two_by_two output.directory="$work/hang" "${short[@]}"
     check "the next job there is verified" verdict_is SUCCESSFUL
     check "and leaves nothing half-written" test -z "$(find "$work/hang" -name '*.part')"
-    start_and_find "$work/kill"
+    two_that_run_on "$work/kill"
     kill -KILL "$victim"
     wait "$launcher"
     code=$?
@@ -196,7 +189,7 @@ results_follow_the_schema() {
     check "two pipelines, one wrong" exits 2
     two_by_two output.directory="$work/several" run.device=rehearsal machine.forward=1e-4 machine.backward=2e-4 target.fom=1.0
     check "a rehearsal of two pipelines" exits 5
-    start_and_find "$work/ended"
+    two_that_run_on "$work/ended"
     kill -TERM "$launcher"
     wait "$launcher"
     code=$?
