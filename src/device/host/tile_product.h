@@ -51,9 +51,9 @@ ALWAYS_INLINE size_t lanes_of(size_t count, size_t first)
     return count <= first ? 0 : count - first < LANES ? count - first : LANES;
 }
 
-/* Stores the first `kept` lanes of a row of `stride` floats, with `left` floats of the panel from its begin on. A
-   row narrower than a register is stored whole where the panel goes on: the rows after it, stored later, overwrite
-   what is too much. */
+/* Stores the first `kept` lanes of a row of `stride` floats, with `left` floats of the panel from its begin
+   on. A row narrower than a register is stored whole where the panel goes on: the rows after it, stored
+   later, overwrite what is too much. */
 ALWAYS_INLINE void store_row(float *to, size_t kept, size_t stride, size_t left, vector row)
 {
     vector_store_first(to, stride <= LANES && left >= LANES ? LANES : kept, row);
@@ -106,7 +106,8 @@ static inline void pack_turned(
             } else {
 #pragma GCC unroll 16
                 for (size_t c = 0; c < LANES; c++)
-                    if (c < existing) store_row(to + c * stride, kept, stride, (steps - t - c) * stride, block[c]);
+                    if (c < existing)
+                        store_row(to + c * stride, kept, stride, (steps - t - c) * stride, block[c]);
             }
         }
     }
