@@ -72,14 +72,31 @@ static float loss_of(const struct run *run, int step)
     return record_of(run, run->program.rank_of[run->program.chunks - 1], step)->loss;
 }
 
-/* Mean busy time of a rank in a timed step. */
-static double mean_busy(const struct run *run)
+/* Mean busy time of a rank in a timed step, those from 1. */
+static double busy_of(const struct run *run, int timed)
 {
     double busy = 0;
     for (int r = 0; r < run->job.size; r++)
-        for (int s = 1; s <= run->deck.run.steps; s++)
-            busy += record_of(run, r, (int)run->deck.run.warmup_steps + s)->busy;
-    return busy / (double)(run->job.size * run->deck.run.steps);
+        busy += record_of(run, r, (int)run->deck.run.warmup_steps + timed)->busy;
+    return busy / run->job.size;
+}
+
+/* Busy time, and each step's own idle share of it: where steps differ, the time of one over the compute of
+   another says nothing, and may be below 0. */
+static void work_out_bubble(struct run *run)
+{
+    struct figures *f = &run->figures;
+    const int timed = (int)run->deck.run.steps;
+    double *idle = allocate((size_t)timed, sizeof *idle), busy = 0;
+    for (int s = 0; s < timed; s++) {
+        const double step = busy_of(run, s + 1);
+        idle[s] = 1 - step / run->step_seconds[s];
+        busy += step;
+    }
+    f->busy = busy / timed;
+    f->bubble_of_step = spread_of(idle, (size_t)timed).median;
+    f->bubble_over_ideal = f->bubble_of_step / (1 - f->bubble_of_step);
+    free(idle);
 }
 
 /* All ranks: peak and held memory come from each. */
@@ -96,11 +113,9 @@ static void work_out_figures(struct run *run)
     memcpy(sorted, run->step_seconds, timed * sizeof *sorted);
     f->step = spread_of(sorted, timed);
     free(sorted);
-    f->busy = mean_busy(run);
+    work_out_bubble(run);
     f->fom = (double)model_tokens(&run->model) * run->model.microbatches / f->step.median;
     f->exposed = fmax(0, f->step.median - run->makespan);
-    f->bubble_over_ideal = f->step.median / f->busy - 1;
-    f->bubble_of_step = 1 - f->busy / f->step.median;
     f->flop_rate = step_flops(&run->model) / f->step.median;
     if (run->rehearses) f->fom = f->flop_rate = NAN; /* nothing was computed */
     f->share_of_peak = f->flop_rate / f->peak;

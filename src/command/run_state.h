@@ -14,7 +14,7 @@ struct figures {
     double fom;         /* tokens/s at the median step */
     double busy;        /* mean over ranks of the compute time in a step */
     double exposed;     /* median step less the simulated makespan, not below 0; seconds */
-    double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included */
+    double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included; median over steps */
     double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks */
     double planned, held;                     /* device bytes of the largest rank */
     double startup;                           /* from MPI_Init to the first step; seconds */
@@ -86,7 +86,7 @@ struct run {
     size_t *transfer_offsets;
     struct tensor_digest *all_digests;
     size_t digest_count;
-    double *step_seconds; /* [timed steps], max over ranks; on all ranks */
+    double *step_seconds;         /* [timed steps], max over ranks; on all ranks */
     struct prediction prediction; /* of the same program with free messages and the measured compute times; on
                                      all ranks; seconds */
     double makespan;              /* that of the prediction */

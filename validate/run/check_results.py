@@ -88,6 +88,8 @@ def check_harness_files(directory, result):
         assert set(nodes.values()) & {"FAIL", "HW-FAIL"}, nodes
     for file in ("metrics.txt", "nodecheck.txt"):
         assert file in result["files"], file
+    bubble = result["figures"].get("bubble_of_step")
+    assert bubble is None or 0 <= bubble < 1, f"a step's idle share of it is {bubble}"
 
 
 def main(schema_path, *directories):
