@@ -4,9 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Between two polls of the communication thread while something is under way: this, but so long that polls
-   take no more than one part in `share` of a core, which may be the compute thread's own. */
+/* Between two polls of the communication thread while something is under way: this, but so long that those
+   that move nothing take no more than one part in `share` of a core, which may be the compute thread's own.
+ */
 static const double pause_busy = 100e-6, share = 20;
+static const double greatest_cost =
+    50e-6; /* of such a poll, when the pause is reckoned: a millisecond at most */
 static const double pause_aside = 1e-3; /* while the compute thread waits, and polls itself */
 static const double pause_idle =
     5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
@@ -176,17 +179,19 @@ static double thread_seconds(void)
 static void *communicate(void *argument)
 {
     struct mpi *mpi = argument;
-    /* The CPU time of a poll that moves nothing, waking up and falling asleep included: the least of late.
-       Those that move something take longer, and are no reason to wait. */
-    double cost = 0, before = thread_seconds();
+    /* The CPU time of a poll that moves nothing, waking up and falling asleep included. A longer one has
+       moved part of a message, which is no reason to wait: only with nothing under way is the cost found
+       greater. */
+    double cost = greatest_cost, before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
         bool completed = false;
+        const bool is_idle = mpi->incomplete == 0;
         if (!mpi->is_waiting && !mpi->is_polling) {
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
             const double now = thread_seconds();
-            cost = cost > 0 ? fmin(now - before, 1.05 * cost) : now - before;
+            if (is_idle || now - before < cost) cost = fmin(now - before, greatest_cost);
             before = now;
         }
         const double busy = mpi->is_waiting ? pause_aside : fmax(pause_busy, share * cost);
