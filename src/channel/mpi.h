@@ -1,8 +1,9 @@
 /* The transport over MPI, between its two threads. The compute thread (mpi.c) puts transfers into a ring,
    from which they are started, and moved, by whoever polls (mpi_progress.c): the compute thread when it posts
    and while it waits, so that no message waits for a thread to wake up; the communication thread while the
-   rank computes, for without it a large message would not move. With overlap off there is no communication
-   thread. Nobody else's header. */
+   rank computes, for without it a large message would not move, unless the compute thread itself has done so
+   between two kernels, which is cheaper. With overlap off there is no communication thread. Nobody else's
+   header. */
 #pragma once
 #include "channel/call.h"
 #include "channel/transport.h"
@@ -27,6 +28,12 @@ struct spot {
     bool is_copying; /* the message has come, its copy to the device has not ended */
 };
 
+/* How often a thread polls while something is under way and the rank computes. */
+struct pace {
+    double cost;  /* seconds that a poll takes of a core: the least of late */
+    double pause; /* seconds to the next one */
+};
+
 struct mpi {
     struct channels *channels;
     MPI_Comm communicator;           /* messages only; the tag is the channel */
@@ -35,6 +42,7 @@ struct mpi {
     struct spot *spots;
     int spot_count;
     bool cores_to_spare;
+    struct pace pace; /* of the compute thread, between two kernels */
 
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -48,6 +56,7 @@ struct mpi {
     bool is_polling; /* some thread: what follows the mutex's is its own for so long */
     bool is_dozing;  /* the communication thread, for nothing is under way */
     bool closing;
+    double polled; /* when last somebody did */
 
     /* Theirs who poll: what MPI works on, and what is copied to the device, each in the order of starting. */
     MPI_Request *requests; /* [spot_count] */
@@ -60,6 +69,10 @@ struct mpi {
 /* With the mutex held (let go for a while) and nobody polling: starts what is ready and hands back what is
    complete; how much that was. */
 int mpi_poll(struct mpi *mpi);
+/* The pace after a poll that took so many seconds of a core. */
+void mpi_pace(struct pace *pace, double took);
+/* The compute thread, between two kernels: polls where its pace says so. */
+void mpi_meanwhile(void *mpi);
 /* Makes the mutex and the conditions and, with overlap, the communication thread; ends them, when nothing is
    incomplete. */
 void mpi_thread_start(struct mpi *mpi);

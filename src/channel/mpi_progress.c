@@ -4,12 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Between two polls of the communication thread while something is under way: this, but so long that those
-   that move nothing take no more than one part in `share` of a core, which may be the compute thread's own.
- */
-static const double pause_busy = 100e-6, share = 20;
-static const double greatest_cost =
-    50e-6; /* of such a poll, when the pause is reckoned: a millisecond at most */
+/* Between two polls of a thread while something is under way and the rank computes: this, but so long that
+   polls take no more than one part in `share` of a core, which may be the compute thread's own. A poll of
+   `long_poll` has moved much of a message, and more of it will be there soon: that is no reason to wait. */
+static const double pause_busy = 100e-6, share = 20, long_poll = 100e-6;
 static const double pause_aside = 1e-3; /* while the compute thread waits, and polls itself */
 static const double pause_idle =
     5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
@@ -151,7 +149,27 @@ int mpi_poll(struct mpi *mpi)
     if (completed) hand_back(mpi);
     const int arrived = finish_copies(mpi);
     mpi->is_polling = false;
+    mpi->polled = seconds_now();
     return completed + arrived;
+}
+
+void mpi_pace(struct pace *pace, double took)
+{
+    const bool is_long = took >= long_poll;
+    if (!is_long) pace->cost = pace->cost > 0 ? fmin(took, 1.05 * pace->cost) : took;
+    pace->pause = is_long ? pause_busy : fmax(pause_busy, share * pace->cost);
+}
+
+void mpi_meanwhile(void *argument)
+{
+    struct mpi *mpi = argument;
+    const double now = seconds_now();
+    pthread_mutex_lock(&mpi->mutex);
+    if (mpi->incomplete && !mpi->is_polling && now - mpi->polled >= mpi->pace.pause) {
+        mpi_poll(mpi);
+        mpi_pace(&mpi->pace, mpi->polled - now);
+    }
+    pthread_mutex_unlock(&mpi->mutex);
 }
 
 /* --- The thread --- */
@@ -179,23 +197,20 @@ static double thread_seconds(void)
 static void *communicate(void *argument)
 {
     struct mpi *mpi = argument;
-    /* The CPU time of a poll that moves nothing, waking up and falling asleep included. A longer one has
-       moved part of a message, which is no reason to wait: only with nothing under way is the cost found
-       greater. */
-    double cost = greatest_cost, before = thread_seconds();
+    struct pace pace = { .pause = pause_busy };
+    double before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
         bool completed = false;
-        const bool is_idle = mpi->incomplete == 0;
-        if (!mpi->is_waiting && !mpi->is_polling) {
+        const bool is_due = seconds_now() - mpi->polled >= 0.9 * pace.pause;
+        if (!mpi->is_waiting && !mpi->is_polling && is_due) {
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
-            const double now = thread_seconds();
-            if (is_idle || now - before < cost) cost = fmin(now - before, greatest_cost);
-            before = now;
+            mpi_pace(&pace, thread_seconds() - before);           /* waking up and falling asleep cost too */
         }
-        const double busy = mpi->is_waiting ? pause_aside : fmax(pause_busy, share * cost);
-        if (!completed && !mpi->closing) wait_for_work(mpi, mpi->incomplete ? busy : pause_idle);
+        before = thread_seconds();
+        if (completed || mpi->closing) continue;
+        wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : pace.pause);
     }
     pthread_mutex_unlock(&mpi->mutex);
     return NULL;
@@ -211,6 +226,9 @@ void mpi_thread_start(struct mpi *mpi)
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&mpi->mutex, NULL);
     if (!mpi->channels->request.overlap) return;
+    struct device *device = mpi->channels->request.device;
+    device->meanwhile = mpi_meanwhile;
+    device->meanwhile_argument = mpi;
     const int bad = pthread_create(&mpi->thread, NULL, communicate, mpi);
     if (bad) fail("cannot start the communication thread: %s", strerror(bad));
 }
@@ -219,6 +237,7 @@ void mpi_thread_stop(struct mpi *mpi)
 {
     assert(mpi->incomplete == 0);
     if (mpi->channels->request.overlap) {
+        mpi->channels->request.device->meanwhile = NULL;
         pthread_mutex_lock(&mpi->mutex);
         mpi->closing = true;
         pthread_cond_signal(&mpi->work);

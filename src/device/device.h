@@ -103,6 +103,11 @@ struct device {
                              algorithms */
     size_t scratch;       /* device bytes that the device keeps for its own use, beside those held */
 
+    /* Where is_host: called after each kernel, if set, by the thread that asked for it: for what must be
+       looked at while a rank computes. Whoever opened the device sets it, between steps. */
+    void (*meanwhile)(void *argument);
+    void *meanwhile_argument;
+
     void (*close)(struct device *device);
     /* Appends, one line each, what there is to say of how products are made; nothing where nothing is. */
     void (*describe)(const struct device *device, struct text *lines);

@@ -24,7 +24,7 @@ RANKS, CHUNKS, MICROBATCHES = 2, 2, 8
 SHARES = (0.2, 0.5, 0.8)
 VARIANTS = [(group, overlap) for group in (RANKS, 2 * RANKS) for overlap in (True, False)]
 # A slower wire needs wider layers, whose compute grows faster with their width than their messages do.
-SHAPES = {1000: {"model.hidden": 64, "model.heads": 4, "model.sequence": 128, "batch.microbatch_size": 16},
+SHAPES = {1000: {"model.hidden": 64, "model.heads": 4, "model.sequence": 128, "batch.microbatch_size": 32},
           200: {"model.hidden": 512, "model.heads": 8, "model.sequence": 128, "batch.microbatch_size": 1}}
 
 

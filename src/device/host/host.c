@@ -112,34 +112,44 @@ static void close_device(struct device *device)
     free(device);
 }
 
+static void meanwhile(struct device *device)
+{
+    if (device->meanwhile) device->meanwhile(device->meanwhile_argument);
+}
+
 static void gemm(struct device *device, const struct gemm *g)
 {
     const struct host_scratch scratch = scratch_for(device, g->m * g->n * g->k);
     host(device)->kernels->gemm(g, &scratch);
+    meanwhile(device);
 }
 
 static void attention_forward(struct device *device, const struct attention *a)
 {
     const struct host_scratch scratch = scratch_for(device, a->batch * a->sequence * a->sequence * a->hidden);
     host(device)->kernels->attention_forward(a, &scratch);
+    meanwhile(device);
 }
 
 static void attention_backward(struct device *device, const struct attention *a)
 {
     const struct host_scratch scratch = scratch_for(device, a->batch * a->sequence * a->sequence * a->hidden);
     host(device)->kernels->attention_backward(a, &scratch);
+    meanwhile(device);
 }
 
 static void norm_forward(struct device *device, size_t n, size_t h, const float *x, const float *gain,
     const float *bias, float *y, float *mean, float *rstd)
 {
     host(device)->kernels->norm_forward(threads_for(device, n * h), n, h, x, gain, bias, y, mean, rstd);
+    meanwhile(device);
 }
 
 static void norm_again(struct device *device, size_t n, size_t h, const float *x, const float *gain,
     const float *bias, const float *mean, const float *rstd, float *y)
 {
     host(device)->kernels->norm_again(threads_for(device, n * h), n, h, x, gain, bias, mean, rstd, y);
+    meanwhile(device);
 }
 
 static void norm_backward(struct device *device, size_t n, size_t h, const float *dy, const float *x,
@@ -147,6 +157,7 @@ static void norm_backward(struct device *device, size_t n, size_t h, const float
 {
     host(device)->kernels->norm_backward(
         threads_for(device, n * h), n, h, dy, x, gain, mean, rstd, residual, dx);
+    meanwhile(device);
 }
 
 static void norm_columns(struct device *device, size_t n, size_t h, const float *dy, const float *x,
@@ -154,23 +165,27 @@ static void norm_columns(struct device *device, size_t n, size_t h, const float 
 {
     host(device)->kernels->norm_columns(
         threads_for(device, n * h), n, h, dy, x, mean, rstd, dgain, dbias, accumulate);
+    meanwhile(device);
 }
 
 static void column_sum(
     struct device *device, size_t n, size_t columns, const float *x, float *sum, bool accumulate)
 {
     host(device)->kernels->column_sum(threads_for(device, n * columns), n, columns, x, sum, accumulate);
+    meanwhile(device);
 }
 
 static void gelu_forward(struct device *device, size_t count, const float *u, float *g)
 {
     host(device)->kernels->gelu_forward(threads_for(device, count), count, u, g);
+    meanwhile(device);
 }
 
 static void gelu_backward(
     struct device *device, size_t count, const float *u, const float *dg, float *g, float *du)
 {
     host(device)->kernels->gelu_backward(threads_for(device, count), count, u, dg, g, du);
+    meanwhile(device);
 }
 
 static void loss(struct device *device, size_t n, size_t h, const float *out, const float *target,
@@ -179,17 +194,20 @@ static void loss(struct device *device, size_t n, size_t h, const float *out, co
     struct host_device *self = host(device);
     self->kernels->loss(
         threads_for(device, n * h), n, h, out, target, inverse_count, dout, sum, accumulate, self->row_sums);
+    meanwhile(device);
 }
 
 static void random_numbers(struct device *device, const struct random *key, size_t count, float *x)
 {
     host(device)->kernels->random(threads_for(device, count), key, count, x);
+    meanwhile(device);
 }
 
 static void digest(
     struct device *device, size_t count, const float *x, uint64_t first_index, struct digest *result)
 {
     host(device)->kernels->digest(threads_for(device, count), count, x, first_index, result);
+    meanwhile(device);
 }
 
 static double measure_peak(struct device *device)
