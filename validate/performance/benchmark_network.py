@@ -4,7 +4,8 @@ usage: benchmark_network.py BUILD SOURCE LAUNCH [--rounds N] [--rates 1000,200] 
 
 LAUNCH is not used: network.sh starts the ranks, a core each, and says (exit 77) where it cannot. For each rate the width of the
 MLP is chosen such that the messages of a chunk (its output's, its input's gradient) take 0.2, 0.5 and 0.8 of its compute time,
-from two trial runs in which nothing overlaps; what came of it is printed as `share`.
+from two trial runs in which nothing overlaps; what came of it is printed as `share`. Open MPI is told to send whole messages
+unasked, as doc/troubleshooting.md advises for TCP.
 
 simulated  the step that `pipeleaf plan --from` works out from the run's mean compute times and the message time of the trials,
            with perfect overlap; a step takes at most 1.03 of it
@@ -26,6 +27,9 @@ VARIANTS = [(group, overlap) for group in (RANKS, 2 * RANKS) for overlap in (Tru
 # A slower wire needs wider layers, whose compute grows faster with their width than their messages do.
 SHAPES = {1000: {"model.hidden": 64, "model.heads": 4, "model.sequence": 128, "batch.microbatch_size": 32},
           200: {"model.hidden": 512, "model.heads": 8, "model.sequence": 128, "batch.microbatch_size": 1}}
+# Open MPI's TCP sends up to so many bytes at once; of a longer message it first asks for leave, and both ranks must look at their
+# sockets twice more before it is on its way. Receives are posted ahead, so none of it is asked for in vain.
+EAGER = [f"OMPI_MCA_btl_tcp_{limit}={2 << 20}" for limit in ("eager_limit", "rndv_eager_limit")]
 
 
 def message_bytes(deck):
@@ -33,7 +37,7 @@ def message_bytes(deck):
 
 
 def launch(rate):
-    return [f"{runs.HERE}/network.sh", str(rate)]
+    return ["env", *EAGER, f"{runs.HERE}/network.sh", str(rate)]
 
 
 def shape_of(rate):
