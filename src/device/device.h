@@ -103,8 +103,8 @@ struct device {
                              algorithms */
     size_t scratch;       /* device bytes that the device keeps for its own use, beside those held */
 
-    /* Where is_host: called after each kernel, if set, by the thread that asked for it: for what must be
-       looked at while a rank computes. Whoever opened the device sets it, between steps. */
+    /* Called by the host device after each kernel, if set, in the thread that asked for it: for what must be
+       looked at while a rank computes. Set and taken back by open channels over MPI; NULL else. */
     void (*meanwhile)(void *argument);
     void *meanwhile_argument;
 
