@@ -64,7 +64,8 @@ def of_tensors(found):
 def of_output(found):
     rows = []
     if found["recorded"]:
-        rows.append(figures.of_spread("output.rate", "recorded step's output, rate over that of its bare writes", found["recorded"]["of_plain"]))
+        rows.append(figures.of_spread("output.rate", "recorded step's files, rate over a plain write's", found["recorded"]["of_plain"]))
+        rows.append(figures.of_spread("output.bare", "recorded step's output, share of its own pwrite and fsync", found["recorded"]["bare"]))
     rows.append(figures.of_spread("output.digests", "timed step with digests over one without, less 1",
                                   found["digests"]["step_over_step_without"], less=1))
     return rows
