@@ -94,8 +94,8 @@ int main(void)
     };
     devices = open_devices(request, (const int[]){ 1, 2, 3, 0 });
 
-    static const size_t sequences[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 50, 63,
-        64, 65, 95, 96, 97, 100, 113 };
+    static const size_t sequences[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 50, 55,
+        56, 57, 63, 64, 65, 95, 96, 97, 100, 111, 112, 113 };
     static const size_t sizes[] = { 1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 64, 65, 80, 128 };
     const size_t count = sizeof sequences / sizeof *sequences, size_count = sizeof sizes / sizeof *sizes;
     for (size_t i = 0; i < count; i++)
@@ -105,7 +105,7 @@ int main(void)
     for (size_t j = 0; j < size_count; j++) check_shape(1, 58, 2, sizes[j], TAME);
 
     /* Beyond one chunk, and two. */
-    static const size_t longer[] = { 191, 192, 193, 240, 241, 385 };
+    static const size_t longer[] = { 191, 192, 193, 223, 224, 225, 241, 385, 449 };
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
         check_shape(1, longer[i], 1, sizes[(i * 3 + 2) % 9], TAME);
         check_shape(1, longer[i], 2, 5, (enum wildness)(i % 3));

@@ -82,9 +82,10 @@ static void check_options(void)
 /* Where blocks of k, of columns and of rows begin and end; and large enough that threads really share. */
 static void check_block_edges(void)
 {
-    static const size_t shapes[][3] = { { 5, 33, 159 }, { 5, 33, 160 }, { 15, 33, 161 }, { 17, 40, 320 },
-        { 7, 17, 321 }, { 3, 9, 1025 }, { 3, 2111, 9 }, { 4, 2112, 3 }, { 3, 2113, 170 }, { 1103, 3, 9 },
-        { 1104, 4, 3 }, { 1105, 5, 170 }, { 1, 4300, 2 }, { 2300, 2, 5 }, { 1, 1, 3000 }, { 57, 67, 201 },
+    static const size_t shapes[][3] = { { 5, 33, 255 }, { 5, 33, 256 }, { 15, 33, 257 }, { 17, 40, 416 },
+        { 7, 17, 417 }, { 9, 31, 512 }, { 9, 31, 513 }, { 3, 9, 1025 }, { 3, 2111, 9 }, { 4, 2112, 3 },
+        { 3, 2113, 270 }, { 551, 3, 9 }, { 552, 4, 3 }, { 553, 5, 270 }, { 559, 3, 9 }, { 560, 4, 3 },
+        { 561, 5, 270 }, { 1121, 5, 7 }, { 1, 4300, 2 }, { 2300, 2, 5 }, { 1, 1, 3000 }, { 57, 67, 201 },
         { 130, 150, 330 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int form = 0; form < 3; form++) {

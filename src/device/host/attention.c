@@ -264,13 +264,22 @@ static bool alone(const struct attention *a, const struct host_scratch *scratch)
 
 void KERNEL(attention_forward)(const struct attention *a, const struct host_scratch *scratch)
 {
-#pragma omp parallel num_threads(scratch->threads) if (!alone(a, scratch))
+    if (alone(a, scratch)) {
+        share_of_pass(&forward, a, scratch, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(scratch->threads)
     share_of_pass(&forward, a, scratch, (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
 }
 
 void KERNEL(attention_backward)(const struct attention *a, const struct host_scratch *scratch)
 {
-#pragma omp parallel num_threads(scratch->threads) if (!alone(a, scratch))
+    if (alone(a, scratch)) {
+        share_of_pass(&backward_queries, a, scratch, 0, 1);
+        share_of_pass(&backward_keys, a, scratch, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(scratch->threads)
     {
         const size_t thread = (size_t)omp_get_thread_num(), team = (size_t)omp_get_num_threads();
         share_of_pass(&backward_queries, a, scratch, thread, team);

@@ -8,14 +8,17 @@
 #include "device/host/tile_product.h"
 #include <omp.h>
 
-/* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes BLOCK_STEPS of k at a time. Its rows of A are
-   packed by all threads together and stay in a second cache of 1 to 2 MiB (where registers are short: 768
-   KiB); a panel of B (TILE_COLUMNS wide) is packed by the thread that needs it, just before, and stays with a
-   tile's rows of A in a first cache of 48 KiB (32 KiB). */
+/* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes at most BLOCK_STEPS of k at a time. Its rows
+   of A are packed by all threads together and stay in a second cache of 1 to 2 MiB (where registers are
+   short: 768 KiB); a panel of B (TILE_COLUMNS wide) is packed by the thread that needs it, just before, and
+   stays with a tile's rows of A in a first cache of 48 KiB (32 KiB). Where k is cut, the cuts lie closer than
+   they must: a tall tile's rows then leave the panel more of the first cache. */
 enum {
-    BLOCK_STEPS = TILE_COLUMNS > 32 ? 160 : 256,
-    BLOCK_ROWS = TILE_COLUMNS > 32 ? 1104 : 552,
+    BLOCK_STEPS = 256,
+    CUT_STEPS = TILE_ROWS == 14 ? 208 : BLOCK_STEPS,
+    BLOCK_ROWS = TILE_ROWS == 14 ? 560 : 552,
     BLOCK_COLUMNS = 2112,
+    PIECE = 32, /* steps of a tile, before which it asks for some of what the next one needs */
     LEFT_SIZE = BLOCK_ROWS * BLOCK_STEPS,
     RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,
     TILE_SIZE = TILE_ROWS * TILE_COLUMNS,
@@ -149,42 +152,64 @@ ALWAYS_INLINE void prefetch_next(const struct tile *tile, size_t r, size_t rows)
     }
 }
 
+/* The accumulators of a tile's row r, as they begin. */
+ALWAYS_INLINE void begin_chains(
+    int rows, int vectors, const struct tile *tile, vector sum[TILE_ROWS][TILE_VECTORS])
+{
+#define EACH_VECTOR(value)                                                                                   \
+    _Pragma("GCC unroll 16") for (int r = 0; r < rows; r++)                                                  \
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sum[r][v] = (value)
+    if (tile->from_zero)
+        EACH_VECTOR(vector_all(0.0f));
+    else if (!tile->from_c)
+        EACH_VECTOR(vector_load(tile->partial + (r * TILE_VECTORS + v) * LANES));
+    else if (tile->columns == (size_t)vectors * LANES)
+        EACH_VECTOR(vector_load(tile->c + (size_t)r * tile->n + v * LANES));
+    else
+        EACH_VECTOR(vector_load_first(
+            tile->c + (size_t)r * tile->n + v * LANES, lanes_of(tile->columns, (size_t)v * LANES)));
+}
+
+/* What a chain's end is worth, put where it belongs. whole: all lanes are elements. */
+ALWAYS_INLINE void end_chains(
+    int rows, int vectors, bool whole, const struct tile *tile, vector sum[TILE_ROWS][TILE_VECTORS])
+{
+    size_t count[TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) count[v] = whole ? LANES : lanes_of(tile->columns, (size_t)v * LANES);
+    if (tile->bias) EACH_VECTOR(vector_add(sum[r][v], vector_load_first(tile->bias + v * LANES, count[v])));
+    if (tile->residual)
+        EACH_VECTOR(vector_add(
+            vector_load_first(tile->residual + (size_t)r * tile->n + v * LANES, count[v]), sum[r][v]));
+#undef EACH_VECTOR
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            vector_store_first(tile->c + (size_t)r * tile->n + v * LANES, count[v], sum[r][v]);
+}
+
 ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
 {
     vector sum[TILE_ROWS][TILE_VECTORS];
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            if (tile->from_zero)
-                sum[r][v] = vector_all(0.0f);
-            else if (tile->from_c)
-                sum[r][v] = vector_load_first(
-                    tile->c + (size_t)r * tile->n + v * LANES, lanes_of(tile->columns, v * LANES));
-            else
-                sum[r][v] = vector_load(tile->partial + (r * TILE_VECTORS + v) * LANES);
-        }
+    begin_chains(rows, vectors, tile, sum);
+    const size_t rows_a_piece = ceiling(TILE_ROWS * PIECE, tile->steps);
+    for (size_t t = 0, r = 0; t < tile->steps; t += PIECE) {
+        for (const size_t end = least(TILE_ROWS, r + rows_a_piece); r < end; r++)
+            prefetch_next(tile, r, (size_t)rows);
+        tile_chains(rows, vectors, least(PIECE, tile->steps - t), tile->left + t * (size_t)rows, 1,
+            (size_t)rows, tile->right + t * TILE_COLUMNS, sum);
     }
-    for (size_t r = 0; r < TILE_ROWS; r++) {
-        const size_t begin = tile->steps * r / TILE_ROWS, end = tile->steps * (r + 1) / TILE_ROWS;
-        prefetch_next(tile, r, (size_t)rows);
-        tile_chains(rows, vectors, end - begin, tile->left + begin * (size_t)rows, 1, (size_t)rows,
-            tile->right + begin * TILE_COLUMNS, sum);
-    }
+    if (!tile->last) {
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) {
+        for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            if (!tile->last) {
+            for (int v = 0; v < vectors; v++)
                 vector_store(tile->partial + (r * TILE_VECTORS + v) * LANES, sum[r][v]);
-                continue;
-            }
-            const size_t count = lanes_of(tile->columns, v * LANES), at = (size_t)r * tile->n + v * LANES;
-            vector result = sum[r][v];
-            if (tile->bias) result = vector_add(result, vector_load_first(tile->bias + v * LANES, count));
-            if (tile->residual) result = vector_add(vector_load_first(tile->residual + at, count), result);
-            vector_store_first(tile->c + at, count, result);
-        }
+    } else if (tile->columns == (size_t)vectors * LANES) {
+        end_chains(rows, vectors, true, tile, sum);
+    } else {
+        end_chains(rows, vectors, false, tile, sum);
     }
 }
 
@@ -239,7 +264,8 @@ static void share_of_product(
 {
     const size_t all_tiles = ceiling(g->m, TILE_ROWS), all_panels = ceiling(g->n, TILE_COLUMNS);
     const size_t across = ceiling(all_panels, BLOCK_COLUMNS / TILE_COLUMNS);
-    const size_t down = ceiling(all_tiles, BLOCK_ROWS / TILE_ROWS), deep = ceiling(g->k, BLOCK_STEPS);
+    const size_t down = ceiling(all_tiles, BLOCK_ROWS / TILE_ROWS),
+                 deep = g->k <= BLOCK_STEPS ? 1 : ceiling(g->k, CUT_STEPS);
     struct block b = { .g = g, .left = scratch->shared, .partial = scratch->shared + LEFT_SIZE };
     float *const right = scratch->own + thread * scratch->own_stride;
     for (size_t x = 0; x < across; x++) {
@@ -268,7 +294,10 @@ static void share_of_product(
 void KERNEL(gemm)(const struct gemm *g, const struct host_scratch *scratch)
 {
     assert(g->m > 0 && g->n > 0 && g->k > 0);
-    const bool alone = scratch->threads == 1 || (double)g->m * (double)g->n * (double)g->k < WORTH_THREADS;
-#pragma omp parallel num_threads(scratch->threads) if (!alone)
+    if (scratch->threads == 1 || (double)g->m * (double)g->n * (double)g->k < WORTH_THREADS) {
+        share_of_product(g, scratch, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(scratch->threads)
     share_of_product(g, scratch, (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
 }

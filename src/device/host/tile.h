@@ -12,12 +12,12 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* As many accumulators as leave registers for a row of the right operand and one element of the left; wide
-   rather than tall, for it is the left operand that comes from the second cache. */
+/* As many accumulators as leave registers for a row of the right operand and one element of the left, in
+   panels of which a head or a layer's width is a multiple. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
-#define TILE_ROWS 8
-#define TILE_VECTORS 3
+#define TILE_ROWS 14
+#define TILE_VECTORS 2
 enum { LANES = 16 };
 typedef __m512 vector;
 #elif defined(__AVX2__) && defined(__FMA__)

@@ -6,7 +6,7 @@
 #include "device/host/tile_product.h"
 
 enum {
-    BLOCK = 48,        /* rows of a block: whole tiles */
+    BLOCK = TILE_ROWS == 14 ? 56 : 48, /* rows of a block: whole tiles */
     CHUNK = 4 * BLOCK, /* of the other side; a multiple of 32 and of BLOCK, so that no tile lies across two */
     CHUNK_STRIDE = CHUNK + 16, /* from row to row, so that rows do not meet in the same cache sets */
     PANEL = CHUNK_STRIDE * BLOCK
@@ -162,7 +162,8 @@ ALWAYS_INLINE void result_tile(int rows, int vectors, const struct result_tile *
     if (s->triangle == TRIANGLE_BEFORE) {
 #pragma GCC unroll 16
         for (int t = 0; t < rows - 1; t++)
-            tile_step(0, t + 1, rows, vectors, left + t, CHUNK_STRIDE, right + t * TILE_COLUMNS, sum);
+            tile_step(0, t + 1, rows, vectors, left + t, unknown(left + t), CHUNK_STRIDE,
+                right + t * TILE_COLUMNS, sum);
         left += rows - 1;
         right += (rows - 1) * TILE_COLUMNS;
     }
@@ -172,7 +173,8 @@ ALWAYS_INLINE void result_tile(int rows, int vectors, const struct result_tile *
         right += s->steps * TILE_COLUMNS;
 #pragma GCC unroll 16
         for (int t = 0; t < rows - 1; t++)
-            tile_step(t + 1, rows, rows, vectors, left + t, CHUNK_STRIDE, right + t * TILE_COLUMNS, sum);
+            tile_step(t + 1, rows, rows, vectors, left + t, unknown(left + t), CHUNK_STRIDE,
+                right + t * TILE_COLUMNS, sum);
     }
     const vector factor = vector_all(s->factor);
 #pragma GCC unroll 16
