@@ -20,7 +20,6 @@ mpi_environment() {
     export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
     export OMP_WAIT_POLICY=passive # threads that wait do not take the core from a neighbour
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_sm_single_copy_mechanism=none # containers often forbid it
-    export OMPI_MCA_btl_vader_max_send_size=262144 OMPI_MCA_btl_sm_max_send_size=262144 # more of a message a poll, then
 }
 
 find_mpirun() { # sets `mpirun`

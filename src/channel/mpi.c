@@ -174,6 +174,7 @@ static void mpi_open(struct channels *channels)
     channels->state = mpi;
     mpi->channels = channels;
     mpi->words = (int)(request->message_bytes / 4);
+    mpi->send = request->overlap ? MPI_Isend : MPI_Issend;
     mpi->communicator = job_duplicate(request->job);
     mpi->cores_to_spare = has_cores_to_spare(request->job, request->device);
     prctl(PR_SET_TIMERSLACK,

@@ -30,14 +30,18 @@ struct spot {
 
 /* How often a thread polls while something is under way and the rank computes. */
 struct pace {
-    double cost;  /* seconds that a poll takes of a core: the least of late */
+    double cost;  /* seconds that a poll which moves nothing takes of a core; 0: not known */
     double pause; /* seconds to the next one */
 };
 
 struct mpi {
     struct channels *channels;
-    MPI_Comm communicator;           /* messages only; the tag is the channel */
-    int words;                       /* of a message, 4 bytes each */
+    MPI_Comm communicator; /* messages only; the tag is the channel */
+    int words;             /* of a message, 4 bytes each */
+    /* MPI_Isend or, with overlap off, MPI_Issend: else what MPI's or the network's buffers hold would travel
+       behind compute all the same. */
+    int (*send)(
+        const void *, int, MPI_Datatype, int to, int tag, MPI_Comm communicator, MPI_Request *request);
     struct spot **receives, **sends; /* [channel][buffer], parts of spots */
     struct spot *spots;
     int spot_count;

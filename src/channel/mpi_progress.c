@@ -4,10 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Between two polls of a thread while something is under way and the rank computes: this, but so long that
-   polls take no more than one part in `share` of a core, which may be the compute thread's own. A poll of
-   `long_poll` has moved much of a message, and more of it will be there soon: that is no reason to wait. */
-static const double pause_busy = 100e-6, share = 20, long_poll = 100e-6;
+/* Between two polls of a thread while something is under way and the rank computes: pause_busy, but so long
+   that polls that move nothing take no more than one part in `share` of a core, which may be the compute
+   thread's own. What such a poll costs is the least that one has cost of late, and at most `rise` times what
+   was thought before: one that moves a part of a message takes longer, but that work must be done by
+   somebody, and is no reason to let the next part wait. */
+static const double pause_busy = 100e-6, share = 20, rise = 1.0003;
 static const double pause_aside = 1e-3; /* while the compute thread waits, and polls itself */
 static const double pause_idle =
     5e-3; /* nothing posted: the library may still owe an acknowledgement to a peer */
@@ -46,7 +48,7 @@ static void start_transfer(struct mpi *mpi, struct spot *spot)
     /* Words and not floats: what travels is bits. */
     if (spot->is_send)
         MPI_CALL(
-            MPI_Isend(memory, mpi->words, MPI_UINT32_T, plan->to, spot->channel, mpi->communicator, request));
+            mpi->send(memory, mpi->words, MPI_UINT32_T, plan->to, spot->channel, mpi->communicator, request));
     else
         MPI_CALL(MPI_Irecv(
             memory, mpi->words, MPI_UINT32_T, plan->from, spot->channel, mpi->communicator, request));
@@ -155,9 +157,8 @@ int mpi_poll(struct mpi *mpi)
 
 void mpi_pace(struct pace *pace, double took)
 {
-    const bool is_long = took >= long_poll;
-    if (!is_long) pace->cost = pace->cost > 0 ? fmin(took, 1.05 * pace->cost) : took;
-    pace->pause = is_long ? pause_busy : fmax(pause_busy, share * pace->cost);
+    pace->cost = fmin(took, rise * fmax(pace->cost, pause_busy / share));
+    pace->pause = fmax(pause_busy, share * pace->cost);
 }
 
 void mpi_meanwhile(void *argument)
