@@ -73,8 +73,6 @@ struct mpi {
 /* With the mutex held (let go for a while) and nobody polling: starts what is ready and hands back what is
    complete; how much that was. */
 int mpi_poll(struct mpi *mpi);
-/* The pace after a poll that took so many seconds of a core. */
-void mpi_pace(struct pace *pace, double took);
 /* The compute thread, between two kernels: polls where its pace says so. */
 void mpi_meanwhile(void *mpi);
 /* Makes the mutex and the conditions and, with overlap, the communication thread; ends them, when nothing is
