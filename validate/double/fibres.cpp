@@ -4,6 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Stacks that all began at the same place of a page would share a few sets of the cache, and a block has
+   hundreds of them: each begins so many bytes lower than the one before it, up to so many times. */
+enum { STAGGER_BYTES = 384, STAGGERS = 32 };
+
 static struct fibre *left; /* by the last switch */
 static struct fibre *entered;
 
@@ -51,10 +55,13 @@ static void first_entry()
 
 struct fibre *fibre_new(size_t stack_bytes, void (*entry)(), const char *name)
 {
+    static size_t stacks;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    stack_bytes += STAGGERS * STAGGER_BYTES;
     char *memory = static_cast<char *>(mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) failure("no memory for a stack");
+    char *const end = memory + page + stack_bytes - stacks++ % STAGGERS * STAGGER_BYTES;
     struct fibre *fibre = new struct fibre();
     fibre->stack = memory + page;
     fibre->stack_bytes = stack_bytes;
@@ -66,17 +73,17 @@ struct fibre *fibre_new(size_t stack_bytes, void (*entry)(), const char *name)
 #if FIBRES_BY_UCONTEXT
     getcontext(&fibre->context);
     fibre->context.uc_stack.ss_sp = memory + page;
-    fibre->context.uc_stack.ss_size = stack_bytes;
+    fibre->context.uc_stack.ss_size = (size_t)(end - memory) - page;
     fibre->context.uc_link = nullptr;
     makecontext(&fibre->context, first_entry, 0);
 #elif defined(__x86_64__)
-    void **top = reinterpret_cast<void **>(memory + page + stack_bytes);
+    void **top = reinterpret_cast<void **>(end);
     *--top = nullptr; /* so that first_entry's frame is aligned as after a call */
     *--top = reinterpret_cast<void *>(first_entry);
     for (int i = 0; i < SAVED_WORDS; i++) *--top = nullptr;
     fibre->stack_pointer = top;
 #else
-    void **top = reinterpret_cast<void **>(memory + page + stack_bytes) - SAVED_WORDS;
+    void **top = reinterpret_cast<void **>(end) - SAVED_WORDS;
     for (int i = 0; i < SAVED_WORDS; i++) top[i] = nullptr;
     top[11] = reinterpret_cast<void *>(first_entry); /* x30 */
     fibre->stack_pointer = top;

@@ -77,6 +77,17 @@ __attribute__((noreturn)) void fail_in_kernel(const char *what)
         double_block.y, double_block.z, count, what);
 }
 
+/* Not part of its callers, whose every call would make room for the text. */
+__attribute__((noreturn, noinline)) void fail_apart(
+    int warp, const char *file, int line, const char *other_file, int other_line)
+{
+    char who[64] = "threads wait at different barriers,", text[512];
+    if (warp >= 0) snprintf(who, sizeof who, "lanes of warp %d are in different warp functions, at", warp);
+    snprintf(text, sizeof text, "%s %s:%d and %s:%d", who, base_name(file), line, base_name(other_file),
+        other_line);
+    fail_in_kernel(text);
+}
+
 __attribute__((noreturn)) void stuck()
 {
     char text[1024];
@@ -110,10 +121,13 @@ int next_ready(int i)
 {
     const int w = i / 32, lane = i % 32, used = (count + 31) / 32;
     const unsigned after = backwards ? (1u << lane) - 1 : ~(lane == 31 ? ~0u : (2u << lane) - 1);
-    for (int k = 0; k <= used; k++) {
-        const int v = backwards ? (w - k + used) % used : (w + k) % used;
+    for (int k = 0, v = w; k <= used; k++) {
         const unsigned lanes = k == 0 ? ready[v] & after : k == used ? ready[v] & ~after : ready[v];
         if (lanes) return v * 32 + (backwards ? 31 - __builtin_clz(lanes) : __builtin_ctz(lanes));
+        if (backwards)
+            v = v == 0 ? used - 1 : v - 1;
+        else
+            v = v == used - 1 ? 0 : v + 1;
     }
     return -1;
 }
@@ -305,10 +319,7 @@ void double_barrier(const char *file, int line)
         barrier_file = file;
         barrier_line = line;
     } else if (!same_place(file, line, barrier_file, barrier_line)) {
-        char text[512];
-        snprintf(text, sizeof text, "threads wait at different barriers, %s:%d and %s:%d",
-            base_name(barrier_file), barrier_line, base_name(file), line);
-        fail_in_kernel(text);
+        fail_apart(-1, barrier_file, barrier_line, file, line);
     }
     self.file = file;
     self.line = line;
@@ -333,10 +344,7 @@ unsigned long long double_exchange(double_exchange_kind kind, unsigned mask, uns
         warp.file = file;
         warp.line = line;
     } else if (warp.kind != kind || !same_place(file, line, warp.file, warp.line)) {
-        char text[512];
-        snprintf(text, sizeof text, "lanes of warp %u are in different warp functions, at %s:%d and %s:%d", w,
-            base_name(warp.file), warp.line, base_name(file), line);
-        fail_in_kernel(text);
+        fail_apart((int)w, warp.file, warp.line, file, line);
     }
     self.file = file;
     self.line = line;
