@@ -1,6 +1,8 @@
 # pipeleaf_mpi_test(NAME RANKS [TIMEOUT seconds] [ENVIRONMENT name=value ...] COMMAND target-or-program [argument ...])
 # adds a test that runs the command on so many ranks. pipeleaf_launcher_test(...) is the same for a command that starts the
-# launcher itself: it finds it in the environment, as PIPELEAF_LAUNCH ("/usr/bin/mpiexec -n").
+# launcher itself: it finds it in the environment, as PIPELEAF_LAUNCH ("/usr/bin/mpiexec -n"). Most of such a command's time a
+# launcher starts, ends, or waits for ranks to end. Where no time is measured, and none is short, RANKS is given as 1, however many
+# it launches: it then runs beside another test, which takes half as long as one after the other.
 #
 # What Open MPI needs to start as root, with more ranks than cores, unbound, goes through the environment (4.x and 5.x name
 # it differently), because MPICH's launcher refuses flags that it does not know.
