@@ -10,9 +10,11 @@
    microseconds were measured on a virtual machine, where 10000 of them a second made computation take a third
    longer. Beside a GPU that computes, the core has nothing else to do. */
 static const double pause_between = 100e-6, pause_busy = 1e-3, pause_beside_gpu = 100e-6;
-/* A poll of the communication thread that took this long, and `moving` times what one costs that moves
-   nothing, has moved as much of a message as could be, and is soon followed by the next. */
-static const double long_poll = 100e-6, moving = 4, pause_moving = 100e-6;
+/* The next few polls of the communication thread come sooner after a send that did not end at once, for its
+   two ranks may have to agree before it moves; and one does after a poll that took long_poll, and `moving`
+   times what one costs that moves nothing, for it has moved as much of a message as could be. */
+static const double pause_soon = 100e-6, long_poll = 50e-6, moving = 4;
+enum { SOON_AFTER_SEND = 8 };
 /* Polls that move nothing take at most one part in `share` of a core, which may be the compute thread's. What
    one costs is the least that one has cost of late, and at most `rise` times what was thought before: what
    moves a part of a message takes longer, but that work must be done by somebody. */
@@ -207,7 +209,8 @@ static void *communicate(void *argument)
 {
     struct mpi *mpi = argument;
     const double pause = mpi->channels->request.device->is_host ? pause_busy : pause_beside_gpu;
-    struct pace pace = { .pause = pause_moving };
+    struct pace pace = { .pause = pause };
+    int soon = 0; /* polls that come sooner */
     double before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
@@ -217,11 +220,14 @@ static void *communicate(void *argument)
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
             const double took = thread_seconds() - before;
-            keep_pace(&pace, took, pause);
-            if (took >= fmax(long_poll, moving * pace.cost)) pace.pause = pause_moving;
+            if (took >= fmax(long_poll, moving * pace.cost) && soon == 0) soon = 1;
+            keep_pace(&pace, took, soon > 0 ? pause_soon : pause);
+            if (soon > 0) soon--;
         }
         before = thread_seconds();
         if (completed || mpi->closing) continue;
+        if (mpi->is_new) soon = SOON_AFTER_SEND, pace.pause = pause_soon;
+        mpi->is_new = false;
         wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : pace.pause);
     }
     pthread_mutex_unlock(&mpi->mutex);
