@@ -1,16 +1,17 @@
 """Communication hidden behind compute over a slow network: p=2, v=2, two namespaces joined at 1 Gbit/s and 200 Mbit/s.
 
-usage: benchmark_network.py BUILD SOURCE LAUNCH [--rounds N] [--rates 1000,200] [--json FILE]
+usage: benchmark_network.py BUILD SOURCE LAUNCH [--rounds N] [--rates 1000,200] [--as-shipped] [--json FILE]
 
 LAUNCH is not used: network.sh starts the ranks, a core each, and says (exit 77) where it cannot. For each rate the width of the
 MLP is chosen such that the messages of a chunk (its output's, its input's gradient) take 0.2, 0.5 and 0.8 of its compute time,
 from two trial runs in which nothing overlaps; what came of it is printed as `share`. Open MPI is told to send whole messages
-unasked, as doc/troubleshooting.md advises for TCP.
+unasked, as doc/troubleshooting.md advises for TCP, or with --as-shipped is told nothing.
 
 simulated  the step that `pipeleaf plan --from` works out from the run's mean compute times and the message time of the trials,
            with perfect overlap; a step takes at most 1.03 of it
 one wire   the same, where messages of one direction, activations or gradients, take turns on the wire, as they do here
 off/on     the step without overlap over that with it; p/2p: the step with groups of p microbatches over that with 2p
+compute    that of a step with overlap over that of one without: what moving messages costs the cores that compute
 """
 import statistics
 import subprocess
@@ -36,8 +37,8 @@ def message_bytes(deck):
     return 4 * deck["model.hidden"] * deck["model.sequence"] * deck["batch.microbatch_size"]
 
 
-def launch(rate):
-    return ["env", *EAGER, f"{runs.HERE}/network.sh", str(rate)]
+def launch(options, rate):
+    return ["env", *([] if options.as_shipped else EAGER), f"{runs.HERE}/network.sh", str(rate)]
 
 
 def shape_of(rate):
@@ -51,7 +52,7 @@ def trial(options, rate, ffn, directory):
     """One layer a rank, one microbatch, so that each message is waited for: (seconds of F and B, seconds of a message)."""
     deck = {**shape_of(rate), "model.ffn": ffn, "model.layers": RANKS, "pipeline.schedule": "gpipe", "pipeline.chunks_per_rank": 1,
             "batch.microbatches": 1, "run.steps": 9, "run.warmup_steps": 2}
-    runs.run(options, RANKS, deck, directory, launch(rate))
+    runs.run(options, RANKS, deck, directory, launch(options, rate))
     steps = timeline.read(f"{directory}/timeline.json")
     timed = [steps[number] for number in range(3, 12)]
     compute = statistics.median(sum(step.seconds().values()) / RANKS for step in timed)
@@ -83,7 +84,7 @@ def measure(options, rate, directory):
                         "pipeline.schedule": "interleaved-1f1b", "pipeline.group": group,
                         "pipeline.overlap": ".true." if overlap else ".false.", "batch.microbatches": MICROBATCHES,
                         "run.steps": options.steps, "run.warmup_steps": 1}
-                result = runs.run(options, RANKS, deck, directory, launch(rate))
+                result = runs.run(options, RANKS, deck, directory, launch(options, rate))
                 bandwidth = message_bytes(deck) / message
                 simulated, free = runs.predicted(options, {**deck, "machine.bandwidth": bandwidth, "machine.latency": 0}, directory)
                 steps = timeline.read(f"{directory}/timeline.json")
@@ -93,7 +94,7 @@ def measure(options, rate, directory):
                 wire = timeline.simulate(timed[0].order(), means, transfer=message)
                 step = result["figures"]["median_step_seconds"]
                 rounds.setdefault((share, group, overlap), []).append({
-                    "step": step, "share": 2 * message / compute, "over_simulated": step / simulated, "over_one_wire": step / wire,
+                    "step": step, "compute": compute, "share": 2 * message / compute, "over_simulated": step / simulated, "over_one_wire": step / wire,
                     "exposed": 1 - free / step, "busy": 1 - result["figures"]["bubble_of_step"]})
     return message, rounds
 
@@ -113,16 +114,19 @@ def print_rate(rate, rounds):
 
 
 def print_gains(rate, rounds):
-    """Steps of a round over one another."""
-    def gain(one, two):
-        return runs.spread([a["step"] / b["step"] for a, b in zip(rounds[one], rounds[two])])
+    """Steps of a round over one another, and their computes."""
+    def gain(one, two, what="step"):
+        return runs.spread([a[what] / b[what] for a, b in zip(rounds[one], rounds[two])])
     rows = []
     for share in SHARES:
         row = {"off_over_on_group_p": gain((share, RANKS, False), (share, RANKS, True)),
                "off_over_on_group_2p": gain((share, 2 * RANKS, False), (share, 2 * RANKS, True)),
-               "group_p_over_2p": gain((share, RANKS, True), (share, 2 * RANKS, True))}
+               "group_p_over_2p": gain((share, RANKS, True), (share, 2 * RANKS, True)),
+               "compute_group_p": gain((share, RANKS, True), (share, RANKS, False), "compute"),
+               "compute_group_2p": gain((share, 2 * RANKS, True), (share, 2 * RANKS, False), "compute")}
         print(f"{rate:>6} {share:>5}  off/on, group p: {runs.shown(row['off_over_on_group_p'])}; off/on, group 2p: "
               f"{runs.shown(row['off_over_on_group_2p'])}; p/2p: {runs.shown(row['group_p_over_2p'])}")
+        print(f"{'':>13} compute on/off, group p: {runs.shown(row['compute_group_p'])}; group 2p: {runs.shown(row['compute_group_2p'])}")
         rows.append({"mbit": rate, "aimed_share": share, **row})
     return rows
 
@@ -130,6 +134,7 @@ def print_gains(rate, rounds):
 def main():
     parser = runs.command_line(__doc__)
     parser.add_argument("--rates", type=runs.numbers, default=[1000, 200], help="Mbit/s")
+    parser.add_argument("--as-shipped", action="store_true", help="Open MPI asks leave for messages of more than 64 KiB")
     parser.add_argument("--steps", type=int, default=3, help="timed steps of a run")
     options = parser.parse_args()
     possible = subprocess.run([f"{runs.HERE}/network.sh", "--check"], stdout=subprocess.PIPE, text=True, check=False)

@@ -18,6 +18,7 @@ WANTED = {
     "pipeline.speed": ("1f1b's step over interleaved's, over the formula's, less 1", "within", 0.03, None),
     "network.step": ("a step over the simulated one with perfect overlap", "most", 1.03, None),
     "network.gain": ("a step over the same otherwise", None, None, None),
+    "network.compute": ("the compute of a step with overlap over that of one without", None, None, None),
     "memory.growth": ("growth of resident memory over that of the planned bytes, less 1", "within", 0.05, None),
     "memory.constant": ("resident memory at the m that has most over that with least, less 1", "within", 0.05, None),
     "memory.allocations": ("steps on end without an allocation of the program, over those run", "least", 1.0, None),

@@ -87,6 +87,8 @@ def of_network(found):
         rows.append(figures.of_spread("network.gain", f"overlap off over on, {where}, group p", row["off_over_on_group_p"]))
         rows.append(figures.of_spread("network.gain", f"overlap off over on, {where}, group 2p", row["off_over_on_group_2p"]))
         rows.append(figures.of_spread("network.gain", f"group p over 2p, {where}", row["group_p_over_2p"]))
+        rows.append(figures.of_spread("network.compute", f"compute with overlap over without, {where}, group p", row["compute_group_p"]))
+        rows.append(figures.of_spread("network.compute", f"compute with overlap over without, {where}, group 2p", row["compute_group_2p"]))
     return rows
 
 
