@@ -30,7 +30,7 @@ struct spot {
 
 /* How often a thread polls while something is under way and the rank computes. */
 struct pace {
-    double cost;  /* seconds that a poll which moves nothing takes of a core; 0: not known */
+    double cost;  /* seconds that a poll which moves nothing takes of a core; 0: none yet */
     double pause; /* seconds to the next one */
 };
 

@@ -210,25 +210,26 @@ static void *communicate(void *argument)
     struct mpi *mpi = argument;
     const double pause = mpi->channels->request.device->is_host ? pause_busy : pause_beside_gpu;
     struct pace pace = { .pause = pause };
-    int soon = 0; /* polls that come sooner */
-    double before = thread_seconds();
+    int soon = 0; /* times that it wakes sooner, whether or not the compute thread has then polled */
+    double next = pause, before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
         bool completed = false;
-        const bool is_due = seconds_now() - mpi->polled >= 0.9 * pace.pause;
+        const bool is_due = seconds_now() - mpi->polled >= 0.9 * next;
         if (!mpi->is_waiting && !mpi->is_polling && is_due) {
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
             const double took = thread_seconds() - before;
             if (took >= fmax(long_poll, moving * pace.cost) && soon == 0) soon = 1;
-            keep_pace(&pace, took, soon > 0 ? pause_soon : pause);
-            if (soon > 0) soon--;
+            keep_pace(&pace, took, pause);
         }
         before = thread_seconds();
         if (completed || mpi->closing) continue;
-        if (mpi->is_new) soon = SOON_AFTER_SEND, pace.pause = pause_soon;
+        if (mpi->is_new) soon = SOON_AFTER_SEND;
         mpi->is_new = false;
-        wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : pace.pause);
+        next = soon > 0 ? fmax(pause_soon, share * pace.cost) : pace.pause;
+        if (soon > 0) soon--;
+        wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : next);
     }
     pthread_mutex_unlock(&mpi->mutex);
     return NULL;

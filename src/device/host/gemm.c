@@ -152,7 +152,7 @@ ALWAYS_INLINE void prefetch_next(const struct tile *tile, size_t r, size_t rows)
     }
 }
 
-/* The accumulators of a tile's row r, as they begin. */
+/* A tile's accumulators, as they begin. */
 ALWAYS_INLINE void begin_chains(
     int rows, int vectors, const struct tile *tile, vector sum[TILE_ROWS][TILE_VECTORS])
 {

@@ -72,7 +72,8 @@ static inline void pack_straight(
     }
 }
 
-/* panel[t * stride + c] = source[c * step + t] for c < count; for count <= c < stride, the last of these again. */
+/* panel[t * stride + c] = source[c * step + t] for c < count; for count <= c < stride, the last of these
+ * again. */
 static inline void pack_turned(
     float *panel, size_t stride, size_t count, size_t steps, const float *source, size_t step)
 {
@@ -109,20 +110,20 @@ static inline void pack_turned(
     }
 }
 
-/* Whether a tile's row r is multiplied by its element of the left operand as it lies in memory, for each vector
-   anew: an instruction less than loading it into a register first, which counts where another thread of the same
-   core takes half of its turns; but more loads, so not for every row. Compilers do so where an element is used
-   once. */
+/* Whether a tile's row r is multiplied by its element of the left operand as it lies in memory, for each
+   vector anew: an instruction less than loading it into a register first, which counts where another thread
+   of the same core takes half of its turns; but more loads, so not for every row. Compilers do so where an
+   element is used once. */
 #if defined(__AVX512F__)
 #define TILE_FROM_MEMORY(r) ((r) % 2 == 1)
 #else
 #define TILE_FROM_MEMORY(r) false
 #endif
 
-/* One step of the chains of rows first .. last - 1 of a tile. left, again: the same address, which the compiler
-   must not know. */
-ALWAYS_INLINE void tile_step(int first, int last, int rows, int vectors, const float *left, const float *again,
-    size_t row_step, const float *right, vector sum[TILE_ROWS][TILE_VECTORS])
+/* One step of the chains of rows first .. last - 1 of a tile. left, again: the same address, which the
+   compiler must not know. */
+ALWAYS_INLINE void tile_step(int first, int last, int rows, int vectors, const float *left,
+    const float *again, size_t row_step, const float *right, vector sum[TILE_ROWS][TILE_VECTORS])
 {
     vector b[TILE_VECTORS];
 #pragma GCC unroll 4
