@@ -4,17 +4,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Between two polls while something is under way and the rank computes: of the compute thread, which can poll
-   between kernels only; and of the communication thread, for kernels that are longer. A timer that wakes the
-   latter costs more than its poll, and costs the compute thread, unseen by any thread's clock: 10 to 40
-   microseconds were measured on a virtual machine, where 10000 of them a second made computation take a third
-   longer. Beside a GPU that computes, the core has nothing else to do. */
-static const double pause_between = 100e-6, pause_busy = 1e-3, pause_beside_gpu = 100e-6;
-/* The next few polls of the communication thread come sooner after a send that did not end at once, for its
-   two ranks may have to agree before it moves; and one does after a poll that took long_poll, and `moving`
-   times what one costs that moves nothing, for it has moved as much of a message as could be. */
+/* Between two polls while something is under way and the rank computes: of the compute thread, which polls
+   between kernels and within long ones; and of the communication thread, where the compute thread has not. A
+   timer that wakes the latter costs more than its poll, and costs the compute thread: 10 to 40 microseconds
+   were measured on a virtual machine, where 1000 of them a second made computation take 6 % longer, 10000 a
+   third. So each time it finds that the compute thread polls, it sleeps twice as long, up to pause_rare.
+   Beside a GPU that computes, the core has nothing else to do. */
+static const double pause_between = 100e-6, pause_busy = 1e-3, pause_rare = 8e-3, pause_beside_gpu = 100e-6;
+/* The next few polls of the communication thread come sooner after one that took long_poll, and `moving`
+   times what one costs that moves nothing: it has moved as much of a message as could be, and so must the
+   peer's thread in between. */
 static const double pause_soon = 100e-6, long_poll = 50e-6, moving = 4;
-enum { SOON_AFTER_SEND = 8 };
+enum { SOON_AFTER_MOVING = 8 };
 /* Polls that move nothing take at most one part in `share` of a core, which may be the compute thread's. What
    one costs is the least that one has cost of late, and at most `rise` times what was thought before: what
    moves a part of a message takes longer, but that work must be done by somebody. */
@@ -208,28 +209,32 @@ static double thread_seconds(void)
 static void *communicate(void *argument)
 {
     struct mpi *mpi = argument;
-    const double pause = mpi->channels->request.device->is_host ? pause_busy : pause_beside_gpu;
+    const bool is_host = mpi->channels->request.device->is_host;
+    const double pause = is_host ? pause_busy : pause_beside_gpu, longest = is_host ? pause_rare : pause;
     struct pace pace = { .pause = pause };
-    int soon = 0; /* times that it wakes sooner, whether or not the compute thread has then polled */
-    double next = pause, before = thread_seconds();
+    double due = pause, sleep = pause; /* seconds after the last poll; to the next look */
+    int soon = 0;                      /* polls that are to come sooner */
+    double before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
         bool completed = false;
-        const bool is_due = seconds_now() - mpi->polled >= 0.9 * next;
-        if (!mpi->is_waiting && !mpi->is_polling && is_due) {
+        const bool is_due = !mpi->is_polling && seconds_now() - mpi->polled >= 0.9 * due;
+        if (mpi->is_waiting || (!is_due && !mpi->incomplete)) {
+            sleep = pace.pause;
+        } else if (!is_due) {
+            sleep = fmax(pace.pause, fmin(2 * sleep, longest));
+        } else {
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
             const double took = thread_seconds() - before;
-            if (took >= fmax(long_poll, moving * pace.cost) && soon == 0) soon = 1;
+            if (took >= fmax(long_poll, moving * pace.cost)) soon = SOON_AFTER_MOVING;
             keep_pace(&pace, took, pause);
+            due = sleep = soon > 0 ? fmax(pause_soon, share * pace.cost) : pace.pause;
+            if (soon > 0) soon--;
         }
         before = thread_seconds();
         if (completed || mpi->closing) continue;
-        if (mpi->is_new) soon = SOON_AFTER_SEND;
-        mpi->is_new = false;
-        next = soon > 0 ? fmax(pause_soon, share * pace.cost) : pace.pause;
-        if (soon > 0) soon--;
-        wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : next);
+        wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : sleep);
     }
     pthread_mutex_unlock(&mpi->mutex);
     return NULL;

@@ -117,7 +117,11 @@ static void open_device(struct run *run)
     agree(run, good, &error);
     run->device->check_arithmetic(run->device);
     compare_places(run);
-    if (!run->device->is_host) measure_rates(run); /* while its memory is free */
+    run->peak = NAN;
+    if (!run->device->is_host)
+        measure_rates(run); /* while its memory is free */
+    else if (run->device->measure_now && !run->oversubscribed)
+        run->peaks = allocate((size_t)run->deck.run.steps + 1, sizeof *run->peaks);
 }
 
 /* The program's computes over and over, one step after the other: the n-th from 0. There is one at least. */
@@ -278,12 +282,14 @@ static void run_steps(struct run *run)
     progress_line_start(
         &run->progress_line, run->world.rank == 0 && !run->deck.run.quiet, run->deck.run.progress);
     for (int step = 1; step < run->steps; step++) {
+        if (step > warmup) measure_beside(run, step);
         job_barrier(&run->world);
         if (step == 1) run->first_step_at = seconds_now();
         run->records[step - 1] = pipeline_step(run->pipeline, step, step > warmup, NULL);
         show_progress(run, step);
     }
     const struct sink sink = { sink_tensor, run };
+    measure_beside(run, run->steps);
     open_output(run);
     job_barrier(&run->world);
     const double start = seconds_now();
@@ -306,6 +312,7 @@ static void close_all(struct run *run)
     words_free(&run->words);
     text_free(&run->listing.text);
     free(run->records);
+    free(run->peaks);
     free(run->all_places);
     many_free(run);
     free(run->rank_of_layer);
@@ -341,7 +348,8 @@ int command_run(int count, char **word)
 
     /* -- what came out -- */
     check_trace(&run);
-    if (run.device->is_host) measure_rates(&run); /* where the first step need not wait for it */
+    if (run.device->is_host && !run.device->measure_now)
+        measure_rates(&run); /* the first step need not wait */
     gather_run(&run);
     write_rank_file(&run);
     print_figures(&run);

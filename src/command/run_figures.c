@@ -99,26 +99,50 @@ static void work_out_bubble(struct run *run)
     free(idle);
 }
 
+/* The peak beside each timed step, and the steps' shares of it. All ranks. */
+static void work_out_peak(struct run *run)
+{
+    struct figures *f = &run->figures;
+    const int timed = (int)run->deck.run.steps;
+    if (!run->peaks) {
+        f->peak = job_sum(&run->job, run->peak);
+        f->share_of_peak = step_flops(&run->model) / f->step.median / f->peak;
+        return;
+    }
+    double *all = job_gather(&run->job, run->peaks, ((size_t)timed + 1) * sizeof *all, NULL, NULL);
+    if (run->job.rank != 0) return;
+    double *peak = allocate((size_t)timed, sizeof *peak), *share = allocate((size_t)timed, sizeof *share);
+    for (int s = 0; s < timed; s++) {
+        for (int r = 0; r < run->job.size; r++) {
+            const double *mine = all + (size_t)r * ((size_t)timed + 1);
+            peak[s] += (mine[s] + mine[s + 1]) / 2;
+        }
+        share[s] = step_flops(&run->model) / run->step_seconds[s] / peak[s];
+    }
+    f->peak = spread_of(peak, (size_t)timed).median;
+    f->share_of_peak = spread_of(share, (size_t)timed).median;
+    free(peak), free(share), free(all);
+}
+
 /* All ranks: peak and held memory come from each. */
 static void work_out_figures(struct run *run)
 {
     struct figures *f = &run->figures;
-    f->peak = job_sum(&run->job, run->peak);
-    f->held = job_max(&run->job, (double)run->held);
-    f->planned = job_max(&run->job, (double)run->planned.total);
-    f->startup = job_max(&run->job, run->first_step_at - run->job.started);
-    if (run->job.rank != 0) return;
     const size_t timed = (size_t)run->deck.run.steps;
     double *sorted = allocate(timed, sizeof *sorted);
     memcpy(sorted, run->step_seconds, timed * sizeof *sorted);
     f->step = spread_of(sorted, timed);
     free(sorted);
+    work_out_peak(run);
+    f->held = job_max(&run->job, (double)run->held);
+    f->planned = job_max(&run->job, (double)run->planned.total);
+    f->startup = job_max(&run->job, run->first_step_at - run->job.started);
+    if (run->job.rank != 0) return;
     work_out_bubble(run);
     f->fom = (double)model_tokens(&run->model) * run->model.microbatches / f->step.median;
     f->exposed = fmax(0, f->step.median - run->makespan);
     f->flop_rate = step_flops(&run->model) / f->step.median;
     if (run->rehearses) f->fom = f->flop_rate = NAN; /* nothing was computed */
-    f->share_of_peak = f->flop_rate / f->peak;
 }
 
 void gather_run(struct run *run)
@@ -243,8 +267,8 @@ void print_figures(struct run *run)
     if (isnan(f->peak))
         listing_print(out, "%-28s NOT MEASURED\n", share);
     else
-        listing_print(out, "%-28s %.4f of %.3E FLOP/s, the sum of the ranks' measured peaks\n", share,
-            f->share_of_peak, f->peak);
+        listing_print(out, "%-28s %.4f of %.3E FLOP/s, the ranks' peaks in sum%s\n", share, f->share_of_peak,
+            f->peak, run->peaks ? ", beside each step" : "");
     for (int r = 0; r < run->job.size; r++) {
         const struct place *place = &run->places[r];
         if (isnan(place->copy_rate) || isnan(place->peak)) continue;

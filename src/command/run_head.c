@@ -92,6 +92,14 @@ void measure_rates(struct run *run)
     exchange_places(run, &mine);
 }
 
+void measure_beside(struct run *run, int step)
+{
+    if (!run->peaks) return;
+    const double before = step > 1 ? run->records[step - 2].seconds : 0.0;
+    const double seconds = fmin(0.02, fmax(0.0002, before / 50));
+    run->peaks[step - (int)run->deck.run.warmup_steps - 1] = run->device->measure_now(run->device, seconds);
+}
+
 void prepare_directory(struct run *run)
 {
     many_prepare(run);

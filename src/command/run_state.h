@@ -15,7 +15,7 @@ struct figures {
     double busy;        /* mean over ranks of the compute time in a step */
     double exposed;     /* median step less the simulated makespan, not below 0; seconds */
     double bubble_over_ideal, bubble_of_step; /* measured, waiting for messages included; median over steps */
-    double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks */
+    double flop_rate, peak, share_of_peak;    /* FLOP/s; peak: the sum over ranks; medians over steps */
     double planned, held;                     /* device bytes of the largest rank */
     double startup;                           /* from MPI_Init to the first step; seconds */
 };
@@ -61,7 +61,8 @@ struct run {
     bool oversubscribed;      /* some host has more threads than CPUs in its ranks' affinity masks */
     bool shared_gpu;          /* some GPU has several ranks */
     struct device *device;
-    double peak; /* FLOP/s of this rank, NaN: not measured */
+    double peak;   /* FLOP/s of this rank, NaN: not measured, or beside each step */
+    double *peaks; /* [timed steps + 1], owned: before each timed step and after the last; NULL: not so */
     struct channels *channels;
     struct identity_card card;
     char arithmetic[256]; /* on rank 0, where it has no layers: the others' */
@@ -103,6 +104,10 @@ void compare_places(struct run *run);
 /* Measures what this rank's device can do, by one rank a host at a time, where CPUs are not too few. All
  * ranks call it, after compare_places. */
 void measure_rates(struct run *run);
+/* Where CPUs compute, all ranks at once, in the places of the steps and in turn with them: a clock that falls
+   under load, and another's work on the same cores, are then in the peak as they are in the steps. Before a
+   timed step and the one after them. */
+void measure_beside(struct run *run, int step);
 /* Removes what an earlier run left, and lists at once, as NOT PERFORMED, what this one will write: so that
    even if it dies the next run knows what to remove. */
 void prepare_directory(struct run *run);

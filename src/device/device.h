@@ -103,8 +103,9 @@ struct device {
                              algorithms */
     size_t scratch;       /* device bytes that the device keeps for its own use, beside those held */
 
-    /* Called by the host device after each kernel, if set, in the thread that asked for it: for what must be
-       looked at while a rank computes. Set and taken back by open channels over MPI; NULL else. */
+    /* Called by the host device after each kernel and between the blocks of products and attention, if set,
+       in the thread that asked for it: for what must be looked at while a rank computes. Set and taken back
+       by open channels over MPI; NULL else. */
     void (*meanwhile)(void *argument);
     void *meanwhile_argument;
 
@@ -202,6 +203,9 @@ struct device {
        about 0.1 s each. */
     double (*measure_peak)(struct device *device);
     double (*measure_copy)(struct device *device);
+    /* The peak during about `seconds`, disturbed or not: what is measured beside a step. NULL: the device has
+       measure_peak alone. */
+    double (*measure_now)(struct device *device, double seconds);
 };
 
 /* Opens a device. False with one line in *error where there is none of that kind or it is unusable. */

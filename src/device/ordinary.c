@@ -1,5 +1,6 @@
 #include "device/ordinary.h"
 #include "device/host/control.h"
+#include "device/team.h"
 #include <assert.h>
 #include <omp.h>
 #include <stdio.h>
@@ -24,14 +25,16 @@ static size_t share_of_thread(size_t bytes, size_t *first)
     return end < bytes ? end : bytes;
 }
 
+static void zero_share(void *memory, size_t bytes)
+{
+    size_t first;
+    const size_t end = share_of_thread(bytes, &first);
+    memset((char *)memory + first, 0, end - first);
+}
+
 static void zero(struct device *device, void *memory, size_t bytes)
 {
-#pragma omp parallel num_threads(device->threads)
-    {
-        size_t first;
-        const size_t end = share_of_thread(bytes, &first);
-        memset((char *)memory + first, 0, end - first);
-    }
+    IN_TEAM(device->threads, zero_share(memory, bytes));
 }
 
 void *ordinary_block(size_t bytes)
@@ -77,14 +80,16 @@ static size_t held(const struct device *device)
     return ((const struct ordinary_device *)device)->held;
 }
 
+static void copy_share(void *to, const void *from, size_t bytes)
+{
+    size_t first;
+    const size_t end = share_of_thread(bytes, &first);
+    memcpy((char *)to + first, (const char *)from + first, end - first);
+}
+
 static void copy(struct device *device, void *to, const void *from, size_t bytes)
 {
-#pragma omp parallel num_threads(device->threads) if (bytes > 1 << 20)
-    {
-        size_t first;
-        const size_t end = share_of_thread(bytes, &first);
-        memcpy((char *)to + first, (const char *)from + first, end - first);
-    }
+    IN_TEAM(bytes > 1 << 20 ? device->threads : 1, copy_share(to, from, bytes));
 }
 
 static struct event *event_create(struct device *device)

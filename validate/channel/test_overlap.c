@@ -1,9 +1,11 @@
 /* On two ranks: a large message moves while both ranks compute and make no call, and does not with overlap
-   off. A send waits for the device's work that fills its buffer. */
+   off. The communication thread is woken no oftener than it need be, for that costs the thread that computes.
+   A send waits for the device's work that fills its buffer. */
 #include "../check.h"
 #include "channel/call.h"
 #include "channel/channel.h"
 #include "fake_device.h"
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +122,67 @@ static void nothing_moves_behind_compute_when_off(struct job *job)
     channels_close(channels);
 }
 
+/* The newest thread of this process: thread numbers grow. */
+static int newest_thread(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    if (!threads) fail("cannot read /proc/self/task");
+    int newest = 0;
+    for (const struct dirent *entry = readdir(threads); entry; entry = readdir(threads))
+        if (atoi(entry->d_name) > newest) newest = atoi(entry->d_name);
+    closedir(threads);
+    return newest;
+}
+
+/* How often the thread has gone to sleep of its own will (/proc/[pid]/task/[tid]/status, proc(5)). */
+static long sleeps(int thread)
+{
+    static const char key[] = "voluntary_ctxt_switches:";
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", thread);
+    FILE *file = fopen(path, "r");
+    if (!file) fail("cannot read %s", path);
+    long count = -1;
+    while (count < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, key, sizeof key - 1) == 0) count = atol(line + sizeof key - 1);
+    fclose(file);
+    return count;
+}
+
+/* A send that cannot end, for its receiver comes late, behind a compute of short kernels and behind one long
+   kernel. */
+static void the_thread_sleeps_a_millisecond_at_a_time(struct job *job)
+{
+    const int before = newest_thread();
+    struct channels *channels = open_channels(job, BYTES, true);
+    const int thread = newest_thread();
+    if (thread == before) fail("no thread was made that communicates");
+    static const double kernels[] = { 50e-6, 0.3 };
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        job_barrier(job);
+        if (job->rank == 0) {
+            channel_send(channels, 0, 0);
+            const long first = sleeps(thread);
+            const double begin = seconds_now();
+            while (seconds_now() < begin + 0.3) compute(kernels[i]);
+            const double rate = (double)(sleeps(thread) - first) / (seconds_now() - begin);
+            job_barrier(job);
+            channel_await_send(channels, 0, 0);
+            printf("kernels of %g s: the communication thread slept %.0f times a second\n", kernels[i], rate);
+            CHECK(rate > 100 && rate < 1500, "kernels of %g s: it slept %g times a second", kernels[i], rate);
+        } else {
+            job_barrier(job);
+            channel_receive(channels, 0, 0);
+            channel_await_receive(channels, 0, 0);
+        }
+        const struct transfer *transfers;
+        int count;
+        channels_finish_step(channels, &transfers, &count);
+        CHECK(count == 1, "%d transfers", count);
+    }
+    channels_close(channels);
+}
+
 static void a_send_waits_for_the_device(struct job *job)
 {
     struct channels *channels = open_channels(job, 4096, true);
@@ -154,6 +217,7 @@ int main(int argc, char **argv)
     if (job.size != 2) fail("this test is for 2 ranks, not %d", job.size);
     large_messages_move(&job);
     nothing_moves_behind_compute_when_off(&job);
+    the_thread_sleeps_a_millisecond_at_a_time(&job);
     a_send_waits_for_the_device(&job);
     job_end(&job);
     return check_result();

@@ -57,36 +57,36 @@ static void rows_and_elements(bool defined)
         definition_norm_forward(N, H, x, gain, bias, y, mean, rstd);
         definition_norm_backward(N, H, dy, x, gain, mean, rstd, y, dx);
     } else {
-        KERNEL(norm_forward)(THREADS, N, H, x, gain, bias, y, mean, rstd);
-        KERNEL(norm_backward)(THREADS, N, H, dy, x, gain, mean, rstd, y, dx);
+        IN_TEAM(THREADS, KERNEL(norm_forward)(N, H, x, gain, bias, y, mean, rstd));
+        IN_TEAM(THREADS, KERNEL(norm_backward)(N, H, dy, x, gain, mean, rstd, y, dx));
     }
     print("norm.y", by, y, N * H), print("norm.mean", by, mean, N), print("norm.rstd", by, rstd, N);
     print("norm.dx", by, dx, N * H);
     if (defined)
         definition_norm_columns(N, H, dy, x, mean, rstd, dx, row, false);
     else
-        KERNEL(norm_columns)(THREADS, N, H, dy, x, mean, rstd, dx, row, false);
+        IN_TEAM(THREADS, KERNEL(norm_columns)(N, H, dy, x, mean, rstd, dx, row, false));
     print("norm.dgain", by, dx, H), print("norm.dbias", by, row, H);
     if (defined)
         definition_column_sum(N, H, x, row, true);
     else
-        KERNEL(column_sum)(THREADS, N, H, x, row, true);
+        IN_TEAM(THREADS, KERNEL(column_sum)(N, H, x, row, true));
     print("column_sum", by, row, H);
     if (defined)
         definition_gelu_backward(SIZE, u, w, y, dx);
     else
-        KERNEL(gelu_backward)(THREADS, SIZE, u, w, y, dx);
+        IN_TEAM(THREADS, KERNEL(gelu_backward)(SIZE, u, w, y, dx));
     print("gelu.g", by, y, SIZE), print("gelu.du", by, dx, SIZE);
     if (defined)
         definition_loss(N, H, x, dy, 1.0f / 7.0f, dx, &loss, true);
     else
-        KERNEL(loss)(THREADS, N, H, x, dy, 1.0f / 7.0f, dx, &loss, true, row);
+        IN_TEAM(THREADS, KERNEL(loss)(N, H, x, dy, 1.0f / 7.0f, dx, &loss, true, row));
     print("loss.dout", by, dx, N * H), print("loss", by, &loss, 1);
     const struct random key = { .seed = 3, .first_index = 5, .deviation = 0.02f };
     if (defined)
         definition_random(&key, SIZE, y);
     else
-        KERNEL(random)(THREADS, &key, SIZE, y);
+        IN_TEAM(THREADS, KERNEL(random)(&key, SIZE, y));
     print("random", by, y, SIZE);
 }
 

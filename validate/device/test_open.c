@@ -3,6 +3,7 @@
 #include "../check.h"
 #include "variants.h"
 #include "device/kinds.h"
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,11 +149,59 @@ static void rates_are_measured(struct device *d)
     printf("%s: %.1f GFLOP/s, copy %.1f GB/s\n", d->name, peak * 1e-9, copy * 1e-9);
 }
 
+struct looks {
+    pthread_t asked;
+    int by_it, by_others;
+};
+
+static void look(void *argument)
+{
+    struct looks *looks = argument;
+    if (pthread_equal(looks->asked, pthread_self()))
+        looks->by_it++;
+    else
+        looks->by_others++;
+}
+
+/* What the device is asked to call is called within long kernels, not after them alone, and by the thread
+   that asked. */
+static void kernels_look_up(void)
+{
+    enum { N = 64, H = 64, FFN = 256, HEADS = 4 };
+    struct devices devices = open_devices(request, (const int[]){ 1, 2, 0 });
+    for (int i = 0; i < devices.count; i++) {
+        struct device *d = devices.device[i];
+        struct looks looks = { .asked = pthread_self() };
+        d->meanwhile = look, d->meanwhile_argument = &looks;
+        float *a = d->allocate(d, 4 * N * FFN * sizeof(float)), *b = d->allocate(d, FFN * H * sizeof(float));
+        const struct gemm g = { .form = GEMM_NN, .m = N, .n = FFN, .k = H, .a = a, .b = b, .c = a + N * FFN };
+        d->gemm(d, &g);
+        CHECK(looks.by_it >= 4, "%s: a product of %d columns looks up %d times", d->name, FFN, looks.by_it);
+        looks.by_it = 0;
+        const struct attention at = { .batch = 2,
+            .sequence = N / 2,
+            .hidden = H,
+            .heads = HEADS,
+            .qkv = a,
+            .out = a + 3 * N * H,
+            .maximum = b,
+            .inverse = b + N * HEADS };
+        d->attention_forward(d, &at);
+        CHECK(
+            looks.by_it >= 4, "%s: attention of %d heads looks up %d times", d->name, 2 * HEADS, looks.by_it);
+        CHECK(looks.by_others == 0, "%s: other threads look up %d times", d->name, looks.by_others);
+        d->meanwhile = NULL;
+        d->release(d, a), d->release(d, b);
+    }
+    close_devices(&devices);
+}
+
 int main(void)
 {
     other_kinds_are_refused();
     auto_is_the_host_unless_a_gpu_is_visible();
     a_variant_can_be_forced();
+    kernels_look_up();
     for (int i = 0; i < 2; i++) {
         struct text error = { 0 };
         struct device *d;

@@ -35,21 +35,23 @@ static inline double median(double values[ROUNDS])
     return values[ROUNDS / 2];
 }
 
-/* Runs work(argument), which does `flops` operations, often enough to take some 20 ms a round, and adds the
- * line. */
+/* Runs work(argument), which does `flops` operations, often enough to take some 60 ms a round, the peak
+ * measured before and after it for as long together, and adds the line. */
 static inline void measure(struct results *results, struct device *device, const char *what, double flops,
     void (*work)(struct device *, void *), void *argument)
 {
     work(device, argument); /* once for page faults and caches */
     double begin = seconds_now();
     work(device, argument);
-    const int repeats = 1 + (int)(0.02 / (seconds_now() - begin + 1e-9));
+    const double half = 0.03; /* seconds */
+    const int repeats = 1 + (int)(2 * half / (seconds_now() - begin + 1e-9));
     double rate[ROUNDS], peak[ROUNDS], share[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        peak[round] = device->measure_peak(device);
+        const double before = device->measure_now(device, half);
         begin = seconds_now();
         for (int i = 0; i < repeats; i++) work(device, argument);
         rate[round] = flops * repeats / (seconds_now() - begin);
+        peak[round] = (before + device->measure_now(device, half)) / 2;
         share[round] = rate[round] / peak[round];
     }
     if (results->count == MOST_RESULTS) fail("a benchmark has more than %d lines", MOST_RESULTS);

@@ -90,6 +90,8 @@ def check_harness_files(directory, result):
         assert file in result["files"], file
     bubble = result["figures"].get("bubble_of_step")
     assert bubble is None or 0 <= bubble < 1, f"a step's idle share of it is {bubble}"
+    share = result["figures"].get("share_of_fma_peak")
+    assert share is None or 0 < share < 1.5, f"a step's share of the FMA peak is {share}"
 
 
 def main(schema_path, *directories):

@@ -232,6 +232,7 @@ steps_allocate_nothing() {
             # shellcheck disable=SC2016 # awk's own dollars
             check "$words: the program allocates nothing from its first step to its last" \
                 awk -v steps=$steps '$1 == "stretch" { exit !($2 >= steps) }' "$work/output"
+            check "$words: nor does GCC's OpenMP" says_not /libgomp
             grep -E '^(mpi|openmp)' "$work/output" | sed "s/^/    $words, rank $rank, $steps steps: /"
         done
     done

@@ -252,6 +252,7 @@ static void share_of_pass(const struct pass *pass, const struct attention *a,
             if (!packed) pass->pack(&head, &w);
             packed = true;
             pass->block(&head, &w, i);
+            if (thread == 0 && scratch->meanwhile) scratch->meanwhile(scratch->meanwhile_argument);
         }
     }
 }

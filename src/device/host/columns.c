@@ -3,14 +3,15 @@
    less often. */
 #include "device/host/kernels.h"
 #include "device/arithmetic.h"
+#include <omp.h>
 
 enum { ROWS = 4, WIDEST = 1024 };
 
 /* Columns of a block: a share for each thread, whole cache lines, and no more than stays in the first-level
  * cache. */
-static size_t block_width(int threads, size_t columns)
+static size_t block_width(size_t columns)
 {
-    const size_t share = (columns + (size_t)threads - 1) / (size_t)threads;
+    const size_t threads = (size_t)omp_get_num_threads(), share = (columns + threads - 1) / threads;
     const size_t lines = (share + 15) / 16 * 16;
     return lines < WIDEST ? lines : WIDEST;
 }
@@ -47,11 +48,11 @@ static void norm_row_group(size_t width, size_t stride, const float *restrict dy
     }
 }
 
-void KERNEL(norm_columns)(int threads, size_t n, size_t h, const float *dy, const float *x, const float *mean,
+void KERNEL(norm_columns)(size_t n, size_t h, const float *dy, const float *x, const float *mean,
     const float *rstd, float *dgain, float *dbias, bool accumulate)
 {
-    const size_t block = block_width(threads, h);
-#pragma omp parallel for num_threads(threads) schedule(static)
+    const size_t block = block_width(h);
+#pragma omp for schedule(static)
     for (size_t first = 0; first < h; first += block) {
         const size_t width = h - first < block ? h - first : block;
         begin(width, dgain + first, accumulate);
@@ -78,10 +79,10 @@ static void sum_row_group(size_t width, size_t stride, const float *restrict x, 
     }
 }
 
-void KERNEL(column_sum)(int threads, size_t n, size_t columns, const float *x, float *sum, bool accumulate)
+void KERNEL(column_sum)(size_t n, size_t columns, const float *x, float *sum, bool accumulate)
 {
-    const size_t block = block_width(threads, columns);
-#pragma omp parallel for num_threads(threads) schedule(static)
+    const size_t block = block_width(columns);
+#pragma omp for schedule(static)
     for (size_t first = 0; first < columns; first += block) {
         const size_t width = columns - first < block ? columns - first : block;
         begin(width, sum + first, accumulate);

@@ -1,5 +1,6 @@
 #include "device/host/control.h"
 #include "base/base.h"
+#include "device/team.h"
 #include <fenv.h>
 #include <float.h>
 #include <omp.h>
@@ -50,23 +51,25 @@ const char *control_problem(void)
     return NULL;
 }
 
+/* This thread's problem, if it has one and is the first that has. */
+static void check_thread(const char **found, int *thread)
+{
+    const char *problem = control_problem();
+    if (!problem) return;
+#pragma omp critical(pipeleaf_control)
+    {
+        if (!*found || omp_get_thread_num() < *thread) {
+            *found = problem;
+            *thread = omp_get_thread_num();
+        }
+    }
+}
+
 void control_check(int threads)
 {
     const char *found = NULL;
     int thread = 0;
-#pragma omp parallel num_threads(threads)
-    {
-        const char *problem = control_problem();
-        if (problem) {
-#pragma omp critical(pipeleaf_control)
-            {
-                if (!found || omp_get_thread_num() < thread) {
-                    found = problem;
-                    thread = omp_get_thread_num();
-                }
-            }
-        }
-    }
+    IN_TEAM(threads, check_thread(&found, &thread));
     if (found) {
         fail("thread %d: the floating-point control register %s, so results would not have the bits they "
              "must have; a "

@@ -39,12 +39,13 @@ static struct part block_digest(uint32_t count, const float *x, uint32_t index_w
     return (struct part){ sum, weighted, nan, nan ? largest_number(count, x) : largest };
 }
 
-void KERNEL(digest)(int threads, size_t count, const float *x, uint64_t first_index, struct digest *result)
+void KERNEL(digest)(size_t count, const float *x, uint64_t first_index, struct digest *result)
 {
-    uint64_t sum = 0, weighted = 0, nan = 0;
+    uint64_t sum = 0, weighted = 0, nan = 0; /* of this thread's blocks */
     uint32_t largest = 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : sum, weighted, nan)             \
-    reduction(max : largest)
+#pragma omp single
+    *result = (struct digest){ 0 };
+#pragma omp for schedule(static) nowait
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t end = count - first < BLOCK ? count : first + BLOCK;
         for (size_t begin = first, next; begin < end; begin = next) {
@@ -57,5 +58,11 @@ void KERNEL(digest)(int threads, size_t count, const float *x, uint64_t first_in
             largest = part.largest > largest ? part.largest : largest;
         }
     }
-    *result = (struct digest){ .sum = sum, .weighted = weighted, .nan = nan, .absmax = pl_float(largest) };
+#pragma omp critical(pipeleaf_digest)
+    {
+        result->sum += sum;
+        result->weighted += weighted;
+        result->nan += nan;
+        if (largest > pl_bits(result->absmax)) result->absmax = pl_float(largest);
+    }
 }

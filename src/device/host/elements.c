@@ -10,9 +10,9 @@ static size_t at_most(size_t count, size_t limit)
     return count < limit ? count : limit;
 }
 
-void KERNEL(gelu_forward)(int threads, size_t count, const float *u, float *g)
+void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t end = first + at_most(count - first, BLOCK);
 #pragma omp simd
@@ -20,9 +20,9 @@ void KERNEL(gelu_forward)(int threads, size_t count, const float *u, float *g)
     }
 }
 
-void KERNEL(gelu_backward)(int threads, size_t count, const float *u, const float *dg, float *g, float *du)
+void KERNEL(gelu_backward)(size_t count, const float *u, const float *dg, float *g, float *du)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t end = first + at_most(count - first, BLOCK);
 #pragma omp simd
@@ -60,12 +60,12 @@ static void random_group(const struct random *key, uint64_t first, float width, 
     }
 }
 
-void KERNEL(random)(int threads, const struct random *key, size_t count, float *x)
+void KERNEL(random)(const struct random *key, size_t count, float *x)
 {
     const float width = pl_uniform_width(key->deviation);
     const size_t skipped = key->first_index % 4; /* numbers of the first counter that are not wanted */
     const size_t whole = count + skipped;
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t first = 0; first < whole; first += 4 * GROUP) {
         float numbers[4 * GROUP];
         random_group(key, key->first_index / 4 + first / 4, width, numbers);

@@ -241,7 +241,8 @@ static void compute(const struct block *b, size_t row_tile, size_t panel, const 
 
 /* One thread's share of a block: of the packing of A, then, once all have packed, a stretch of the tiles,
  * panel by panel. */
-static void share_of_block(const struct block *b, float *right, size_t thread, size_t team)
+static void share_of_block(
+    const struct block *b, const struct host_scratch *scratch, float *right, size_t thread, size_t team)
 {
     pack_left_share(b, part_begin(b->tiles, team, thread), part_begin(b->tiles, team, thread + 1));
 #pragma omp barrier
@@ -255,6 +256,7 @@ static void share_of_block(const struct block *b, float *right, size_t thread, s
             prefetch_panel(&next, tile, b->tiles);
             compute(b, tile, panel, right);
         }
+        if (thread == 0 && scratch->meanwhile) scratch->meanwhile(scratch->meanwhile_argument);
     }
 #pragma omp barrier
 }
@@ -285,7 +287,7 @@ static void share_of_product(
                 b.steps = part_begin(g->k, deep, z + 1) - b.step;
                 b.first = z == 0;
                 b.last = z + 1 == deep;
-                share_of_block(&b, right, thread, team);
+                share_of_block(&b, scratch, right, thread, team);
             }
         }
     }

@@ -101,6 +101,8 @@ static struct host_scratch scratch_for(struct device *device, size_t fmas)
 {
     struct host_scratch scratch = host(device)->scratch;
     scratch.threads = threads_for(device, fmas / FMAS_AN_ELEMENT);
+    scratch.meanwhile = device->meanwhile;
+    scratch.meanwhile_argument = device->meanwhile_argument;
     return scratch;
 }
 
@@ -141,50 +143,53 @@ static void attention_backward(struct device *device, const struct attention *a)
 static void norm_forward(struct device *device, size_t n, size_t h, const float *x, const float *gain,
     const float *bias, float *y, float *mean, float *rstd)
 {
-    host(device)->kernels->norm_forward(threads_for(device, n * h), n, h, x, gain, bias, y, mean, rstd);
+    IN_TEAM(
+        threads_for(device, n * h), host(device)->kernels->norm_forward(n, h, x, gain, bias, y, mean, rstd));
     meanwhile(device);
 }
 
 static void norm_again(struct device *device, size_t n, size_t h, const float *x, const float *gain,
     const float *bias, const float *mean, const float *rstd, float *y)
 {
-    host(device)->kernels->norm_again(threads_for(device, n * h), n, h, x, gain, bias, mean, rstd, y);
+    IN_TEAM(
+        threads_for(device, n * h), host(device)->kernels->norm_again(n, h, x, gain, bias, mean, rstd, y));
     meanwhile(device);
 }
 
 static void norm_backward(struct device *device, size_t n, size_t h, const float *dy, const float *x,
     const float *gain, const float *mean, const float *rstd, const float *residual, float *dx)
 {
-    host(device)->kernels->norm_backward(
-        threads_for(device, n * h), n, h, dy, x, gain, mean, rstd, residual, dx);
+    IN_TEAM(threads_for(device, n * h),
+        host(device)->kernels->norm_backward(n, h, dy, x, gain, mean, rstd, residual, dx));
     meanwhile(device);
 }
 
 static void norm_columns(struct device *device, size_t n, size_t h, const float *dy, const float *x,
     const float *mean, const float *rstd, float *dgain, float *dbias, bool accumulate)
 {
-    host(device)->kernels->norm_columns(
-        threads_for(device, n * h), n, h, dy, x, mean, rstd, dgain, dbias, accumulate);
+    IN_TEAM(threads_for(device, n * h),
+        host(device)->kernels->norm_columns(n, h, dy, x, mean, rstd, dgain, dbias, accumulate));
     meanwhile(device);
 }
 
 static void column_sum(
     struct device *device, size_t n, size_t columns, const float *x, float *sum, bool accumulate)
 {
-    host(device)->kernels->column_sum(threads_for(device, n * columns), n, columns, x, sum, accumulate);
+    IN_TEAM(
+        threads_for(device, n * columns), host(device)->kernels->column_sum(n, columns, x, sum, accumulate));
     meanwhile(device);
 }
 
 static void gelu_forward(struct device *device, size_t count, const float *u, float *g)
 {
-    host(device)->kernels->gelu_forward(threads_for(device, count), count, u, g);
+    IN_TEAM(threads_for(device, count), host(device)->kernels->gelu_forward(count, u, g));
     meanwhile(device);
 }
 
 static void gelu_backward(
     struct device *device, size_t count, const float *u, const float *dg, float *g, float *du)
 {
-    host(device)->kernels->gelu_backward(threads_for(device, count), count, u, dg, g, du);
+    IN_TEAM(threads_for(device, count), host(device)->kernels->gelu_backward(count, u, dg, g, du));
     meanwhile(device);
 }
 
@@ -192,27 +197,40 @@ static void loss(struct device *device, size_t n, size_t h, const float *out, co
     float inverse_count, float *dout, float *sum, bool accumulate)
 {
     struct host_device *self = host(device);
-    self->kernels->loss(
-        threads_for(device, n * h), n, h, out, target, inverse_count, dout, sum, accumulate, self->row_sums);
+    IN_TEAM(threads_for(device, n * h),
+        self->kernels->loss(n, h, out, target, inverse_count, dout, sum, accumulate, self->row_sums));
     meanwhile(device);
 }
 
 static void random_numbers(struct device *device, const struct random *key, size_t count, float *x)
 {
-    host(device)->kernels->random(threads_for(device, count), key, count, x);
+    IN_TEAM(threads_for(device, count), host(device)->kernels->random(key, count, x));
     meanwhile(device);
 }
 
 static void digest(
     struct device *device, size_t count, const float *x, uint64_t first_index, struct digest *result)
 {
-    host(device)->kernels->digest(threads_for(device, count), count, x, first_index, result);
+    IN_TEAM(threads_for(device, count), host(device)->kernels->digest(count, x, first_index, result));
     meanwhile(device);
+}
+
+static double measure_now(struct device *device, double seconds)
+{
+    double rate = 0.0;
+    IN_TEAM(device->threads, host(device)->kernels->peak(seconds, &rate));
+    return rate;
 }
 
 static double measure_peak(struct device *device)
 {
-    return host(device)->kernels->peak(device->threads);
+    enum { TRIALS = 5 };
+    double best = 0.0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        const double rate = measure_now(device, 0.02);
+        if (rate > best) best = rate;
+    }
+    return best;
 }
 
 static void set_functions(struct device *device)
@@ -232,6 +250,7 @@ static void set_functions(struct device *device)
     device->random = random_numbers;
     device->digest = digest;
     device->measure_peak = measure_peak;
+    device->measure_now = measure_now;
 }
 
 /* a * b floats, aligned to 256 bytes: the device's own memory, which held does not count. */

@@ -41,10 +41,10 @@ static void row_normalise(
     for (size_t j = 0; j < h; j++) y[j] = pl_fma(pl_normalised(x[j], mean, rstd), gain[j], bias[j]);
 }
 
-void KERNEL(norm_forward)(int threads, size_t n, size_t h, const float *x, const float *gain,
-    const float *bias, float *y, float *mean, float *rstd)
+void KERNEL(norm_forward)(size_t n, size_t h, const float *x, const float *gain, const float *bias, float *y,
+    float *mean, float *rstd)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * h;
         mean[i] = row_sum(h, row) / (float)h;
@@ -53,10 +53,10 @@ void KERNEL(norm_forward)(int threads, size_t n, size_t h, const float *x, const
     }
 }
 
-void KERNEL(norm_again)(int threads, size_t n, size_t h, const float *x, const float *gain, const float *bias,
+void KERNEL(norm_again)(size_t n, size_t h, const float *x, const float *gain, const float *bias,
     const float *mean, const float *rstd, float *y)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t i = 0; i < n; i++) row_normalise(h, x + i * h, gain, bias, mean[i], rstd[i], y + i * h);
 }
 
@@ -86,10 +86,10 @@ static void row_gradient_means(size_t h, const float *dy, const float *x, const 
     *c2 = pl_lane_sum(weighted_lane) / (float)h;
 }
 
-void KERNEL(norm_backward)(int threads, size_t n, size_t h, const float *dy, const float *x,
-    const float *gain, const float *mean, const float *rstd, const float *residual, float *dx)
+void KERNEL(norm_backward)(size_t n, size_t h, const float *dy, const float *x, const float *gain,
+    const float *mean, const float *rstd, const float *residual, float *dx)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t i = 0; i < n; i++) {
         const float m = mean[i], r = rstd[i];
         const float *dy_row = dy + i * h, *x_row = x + i * h, *residual_row = residual + i * h;
@@ -127,13 +127,16 @@ static float row_loss(size_t h, const float *out, const float *target, float inv
     return pl_lane_sum(lane);
 }
 
-void KERNEL(loss)(int threads, size_t n, size_t h, const float *out, const float *target, float inverse_count,
-    float *dout, float *loss, bool accumulate, float *row_sums)
+void KERNEL(loss)(size_t n, size_t h, const float *out, const float *target, float inverse_count, float *dout,
+    float *loss, bool accumulate, float *row_sums)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp for schedule(static)
     for (size_t i = 0; i < n; i++)
         row_sums[i] = row_loss(h, out + i * h, target + i * h, inverse_count, dout + i * h);
-    float chain = accumulate ? *loss : 0.0f;
-    for (size_t i = 0; i < n; i++) chain = chain + row_sums[i];
-    *loss = chain;
+#pragma omp single
+    {
+        float chain = accumulate ? *loss : 0.0f;
+        for (size_t i = 0; i < n; i++) chain = chain + row_sums[i];
+        *loss = chain;
+    }
 }
