@@ -46,7 +46,8 @@ struct mpi {
     struct spot *spots;
     int spot_count;
     bool cores_to_spare;
-    struct pace pace; /* of the compute thread, between two kernels */
+    struct pace pace; /* of the compute thread, between two kernels and within long ones */
+    double next_look; /* the compute thread's: before that it does not ask whether to poll */
 
     pthread_t thread;
     pthread_mutex_t mutex;

@@ -176,6 +176,8 @@ void mpi_meanwhile(void *argument)
 {
     struct mpi *mpi = argument;
     const double now = seconds_now();
+    if (now < mpi->next_look) return;
+    mpi->next_look = now + pause_between;
     pthread_mutex_lock(&mpi->mutex);
     if (mpi->incomplete && !mpi->is_polling && now - mpi->polled >= mpi->pace.pause) {
         mpi_poll(mpi);

@@ -157,7 +157,7 @@ static void the_thread_sleeps_a_millisecond_at_a_time(struct job *job)
     struct channels *channels = open_channels(job, BYTES, true);
     const int thread = newest_thread();
     if (thread == before) fail("no thread was made that communicates");
-    static const double kernels[] = { 50e-6, 0.3 };
+    static const double kernels[] = { 50e-6, 0.3 }, most[] = { 500, 2500 };
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         job_barrier(job);
         if (job->rank == 0) {
@@ -169,7 +169,8 @@ static void the_thread_sleeps_a_millisecond_at_a_time(struct job *job)
             job_barrier(job);
             channel_await_send(channels, 0, 0);
             printf("kernels of %g s: the communication thread slept %.0f times a second\n", kernels[i], rate);
-            CHECK(rate > 100 && rate < 1500, "kernels of %g s: it slept %g times a second", kernels[i], rate);
+            CHECK(
+                rate > 50 && rate < most[i], "kernels of %g s: it slept %g times a second", kernels[i], rate);
         } else {
             job_barrier(job);
             channel_receive(channels, 0, 0);

@@ -167,25 +167,25 @@ static void look(void *argument)
    that asked. */
 static void kernels_look_up(void)
 {
-    enum { N = 64, H = 64, FFN = 256, HEADS = 4 };
+    enum { N = 256, H = 256, FFN = 1024, HEADS = 4, TOKENS = 64 };
     struct devices devices = open_devices(request, (const int[]){ 1, 2, 0 });
     for (int i = 0; i < devices.count; i++) {
         struct device *d = devices.device[i];
         struct looks looks = { .asked = pthread_self() };
         d->meanwhile = look, d->meanwhile_argument = &looks;
-        float *a = d->allocate(d, 4 * N * FFN * sizeof(float)), *b = d->allocate(d, FFN * H * sizeof(float));
+        float *a = d->allocate(d, 2 * N * FFN * sizeof(float)), *b = d->allocate(d, FFN * H * sizeof(float));
         const struct gemm g = { .form = GEMM_NN, .m = N, .n = FFN, .k = H, .a = a, .b = b, .c = a + N * FFN };
         d->gemm(d, &g);
         CHECK(looks.by_it >= 4, "%s: a product of %d columns looks up %d times", d->name, FFN, looks.by_it);
         looks.by_it = 0;
         const struct attention at = { .batch = 2,
-            .sequence = N / 2,
-            .hidden = H,
+            .sequence = TOKENS / 2,
+            .hidden = TOKENS,
             .heads = HEADS,
             .qkv = a,
-            .out = a + 3 * N * H,
+            .out = a + 3 * TOKENS * TOKENS,
             .maximum = b,
-            .inverse = b + N * HEADS };
+            .inverse = b + TOKENS * HEADS };
         d->attention_forward(d, &at);
         CHECK(
             looks.by_it >= 4, "%s: attention of %d heads looks up %d times", d->name, 2 * HEADS, looks.by_it);

@@ -23,7 +23,8 @@ enum {
     RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,
     TILE_SIZE = TILE_ROWS * TILE_COLUMNS,
     PARTIAL_SIZE = (BLOCK_ROWS / TILE_ROWS) * (BLOCK_COLUMNS / TILE_COLUMNS) * TILE_SIZE,
-    WORTH_THREADS = 200000 /* multiply-adds below which one thread is sooner done than several have met */
+    WORTH_THREADS = 200000, /* multiply-adds below which one thread is sooner done than several have met */
+    LOOK_AFTER = 3 << 20    /* multiply-adds of a thread between two looks at what else there is to do */
 };
 static_assert(
     BLOCK_ROWS % TILE_ROWS == 0 && BLOCK_COLUMNS % TILE_COLUMNS == 0, "a block is made of whole tiles");
@@ -247,6 +248,7 @@ static void share_of_block(
     pack_left_share(b, part_begin(b->tiles, team, thread), part_begin(b->tiles, team, thread + 1));
 #pragma omp barrier
     const size_t all = b->tiles * b->panels, end = part_begin(all, team, thread + 1);
+    const size_t look_every = ceiling(LOOK_AFTER, b->rows * TILE_COLUMNS * b->steps);
     for (size_t i = part_begin(all, team, thread); i < end;) {
         const size_t panel = i / b->tiles;
         const struct source here = source_of_panel(b, panel),
@@ -256,7 +258,8 @@ static void share_of_block(
             prefetch_panel(&next, tile, b->tiles);
             compute(b, tile, panel, right);
         }
-        if (thread == 0 && scratch->meanwhile) scratch->meanwhile(scratch->meanwhile_argument);
+        if (thread == 0 && scratch->meanwhile && (panel + 1) % look_every == 0)
+            scratch->meanwhile(scratch->meanwhile_argument);
     }
 #pragma omp barrier
 }
