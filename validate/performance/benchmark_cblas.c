@@ -4,9 +4,9 @@
    CPUs, so that a library that starts a second thread pays for it, and others' work on the machine counts for
    less.
 
-   usage: benchmark_cblas [--rounds N] [--hidden LEAST-MOST] [--json PATH] --library 'NAME=VALUE ... PATH' ...
-   NAME=VALUE: set in the environment while the library is loaded (OPENBLAS_CORETYPE=SkylakeX). Every library
-   is to be told to use one thread. */
+   usage: benchmark_cblas [--rounds N] [--hidden LEAST-MOST] [--tokens N] [--json PATH] --library 'NAME=VALUE
+   ... PATH' ... NAME=VALUE: set in the environment while the library is loaded (OPENBLAS_CORETYPE=SkylakeX).
+   Every library is to be told to use one thread. */
 #include "benchmark.h"
 #include "gemm_shapes.h"
 #include <dlfcn.h>
@@ -232,7 +232,7 @@ int main(int argument_count, char **arguments)
 {
     struct library libraries[MOST_LIBRARIES];
     int library_count = 0, rounds = 7;
-    size_t least = 0, most = SIZE_MAX;
+    size_t least = 0, most = SIZE_MAX, tokens = TOKENS;
     const char *json = NULL;
     for (int i = 1; i < argument_count; i++) {
         const bool valued = i + 1 < argument_count;
@@ -246,8 +246,11 @@ int main(int argument_count, char **arguments)
         else if (valued && strcmp(arguments[i], "--hidden") == 0 &&
                  sscanf(arguments[i + 1], "%zu-%zu", &least, &most) == 2)
             i++;
+        else if (valued && strcmp(arguments[i], "--tokens") == 0 && atoi(arguments[i + 1]) > 0)
+            tokens = (size_t)atoi(arguments[++i]);
         else
-            fail("%s: '%s': usage: %s [--rounds 1..%d] [--hidden LEAST-MOST] [--json PATH] --library "
+            fail("%s: '%s': usage: %s [--rounds 1..%d] [--hidden LEAST-MOST] [--tokens N] [--json PATH] "
+                 "--library "
                  "'NAME=VALUE "
                  "... PATH' (1 to %d of them)",
                 arguments[0], arguments[i], arguments[0], MOST_ROUNDS, MOST_LIBRARIES);
@@ -260,7 +263,7 @@ int main(int argument_count, char **arguments)
     struct device *device = open_device(request, 1);
     struct gemm_case cases[MOST_CASES];
     static struct line lines[MOST_CASES];
-    const int count = gemm_cases(cases, least, most);
+    const int count = gemm_cases(cases, tokens, least, most);
     if (count == 0) fail("no hidden size of a shape is in %zu-%zu", least, most);
     printf("C[m,n] = A B on one thread, GFLOP/s; +: continued; medians of %d rounds in turn; ours: %s\n%-30s "
            "%8s",

@@ -1,6 +1,6 @@
 """The portable matrix product beside the CBLAS libraries at hand, on one thread, at a layer's shapes and hard ones.
 
-usage: benchmark_cblas.py BUILD SOURCE LAUNCH [--rounds N] [--hidden LEAST-MOST] [--library PATH] [--json FILE]
+usage: benchmark_cblas.py BUILD SOURCE LAUNCH [--rounds N] [--hidden LEAST-MOST] [--tokens N] [--library PATH] [--json FILE]
 
 Libraries: MKL and OpenBLAS from PyPI, into an environment under BUILD; libopenblas, libblis and MKL of the system where they
 are installed; and those of --library. Each runs with the kernels that suit it best here: an OpenBLAS that does not know a new
@@ -69,6 +69,7 @@ def best_setting(options, path, json_path):
 def main():
     parser = runs.command_line(__doc__, rounds=7)
     parser.add_argument("--hidden", default="0-65536", help="least and most hidden size of the layers; other shapes only with all")
+    parser.add_argument("--tokens", default="512", help="rows of a layer's activations")
     parser.add_argument("--library", action="append", default=[], help="a CBLAS library beside those found; may be repeated")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeleaf-cblas-") as directory:
@@ -77,7 +78,7 @@ def main():
         settings = [setting for setting in (best_setting(options, path, json_path) for path in libraries(options)) if setting]
         if not settings:
             packages.skip("no CBLAS library can be used here")
-        words = ["--rounds", str(options.rounds), "--hidden", options.hidden]
+        words = ["--rounds", str(options.rounds), "--hidden", options.hidden, "--tokens", options.tokens]
         for setting in settings:
             words += ["--library", setting]
         found = measure(options, words, json_path, False)

@@ -11,7 +11,7 @@ static void product(struct device *device, void *argument)
 int main(int argument_count, char **arguments)
 {
     struct gemm_case cases[MOST_CASES];
-    const int count = gemm_cases(cases, 0, SIZE_MAX);
+    const int count = gemm_cases(cases, TOKENS, 0, SIZE_MAX);
     const struct command command = read_command(argument_count, arguments);
     struct results results = { 0 };
     print_heading("C[m,n] = A B, chains of k; +: continued");

@@ -1,6 +1,6 @@
-/* The matrix products that are measured: those of a layer at hidden 256 to 4096 over 512 tokens, each in the
-   form and with the start of its chains that the layer gives it; and shapes that are hard on a tiled product
-   (tall, thin, head-sized, odd), each in every form. */
+/* The matrix products that are measured: those of a layer at hidden 256 to 4096 over so many tokens, each in
+   the form and with the start of its chains that the layer gives it; and shapes that are hard on a tiled
+   product (tall, thin, head-sized, odd), each in every form. */
 #pragma once
 #include "device/device.h"
 #include <stdio.h>
@@ -12,7 +12,7 @@ struct gemm_case {
     bool of_layer;
 };
 
-enum { MOST_CASES = 128 };
+enum { MOST_CASES = 128, TOKENS = 512 /* where nothing else is asked for */ };
 
 /* "m=512 n=3072 k=1024 TN+"; the plus where chains are continued. */
 static inline void gemm_case_name(const struct gemm_case *c, char *name, size_t size)
@@ -24,7 +24,7 @@ static inline void gemm_case_name(const struct gemm_case *c, char *name, size_t 
 
 /* Fills cases and returns how many there are. least, most: the range of hidden sizes; the other shapes come
  * where it holds all of 256 to 4096. */
-static inline int gemm_cases(struct gemm_case cases[MOST_CASES], size_t least, size_t most)
+static inline int gemm_cases(struct gemm_case cases[MOST_CASES], size_t tokens, size_t least, size_t most)
 {
     static const size_t hidden[] = { 256, 512, 1024, 2048, 4096 };
     static const size_t others[][3] = {
@@ -35,7 +35,6 @@ static inline int gemm_cases(struct gemm_case cases[MOST_CASES], size_t least, s
         { 509, 1021, 769 }, { 333, 777, 555 }, { 127, 129, 1000 }, /* odd: no side fits a tile */
         { 64, 192, 64 }, { 16, 64, 64 }                            /* a tiny layer's */
     };
-    const size_t tokens = 512;
     int count = 0;
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
         const size_t h = hidden[i];

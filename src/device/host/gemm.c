@@ -118,12 +118,31 @@ static void pack_right(const struct block *b, const struct source *s, float *to)
         pack_straight(to, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
 }
 
-/* Asks for part `tile` of `tiles` of a panel that will be packed next: a little with each tile, since only so
-   many lines can be on their way at once. */
-static void prefetch_panel(const struct source *s, size_t tile, size_t tiles)
+/* What is still to be asked for of the panel that will be packed next: from float `i` of line `at` on, a few
+   cache lines with each piece of a tile, since only so many can be on their way at once. */
+struct coming {
+    const float *at;
+    size_t i, lines, length, stride, a_piece;
+};
+
+/* All of the panel within so many tiles. */
+static struct coming coming_panel(const struct source *s, size_t tiles, size_t steps)
 {
-    for (size_t line = s->lines * tile / tiles; line < s->lines * (tile + 1) / tiles; line++)
-        for (size_t i = 0; i < s->length; i += 16) prefetch(s->at + line * s->stride + i);
+    return (struct coming){ s->at, 0, s->lines, s->length, s->stride,
+        ceiling(s->lines * ceiling(s->length + 15, 16), tiles * ceiling(steps, PIECE)) };
+}
+
+ALWAYS_INLINE void prefetch_coming(struct coming *c)
+{
+    for (size_t n = c->lines ? c->a_piece : 0; n > 0; n--) {
+        prefetch_far(c->at + c->i);
+        c->i += 16;
+        if (c->i < c->length) continue;
+        prefetch_far(c->at + c->length - 1);
+        c->i = 0;
+        c->at += c->stride;
+        if (--c->lines == 0) return;
+    }
 }
 
 /* Where a tile's chains come from and go to. */
@@ -135,6 +154,7 @@ struct tile {
     const float *bias, *residual; /* of this tile's first column and element, or NULL */
     size_t next_rows;             /* rows of the tile below this one, 0 where there is none */
     bool from_zero, from_c, first, last;
+    struct coming *coming;
 };
 
 /* Asks for row r of what the next tile will take up and put away, so that it comes while this one's chains
@@ -198,6 +218,7 @@ ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
     for (size_t t = 0, r = 0; t < tile->steps; t += PIECE) {
         for (const size_t end = least(TILE_ROWS, r + rows_a_piece); r < end; r++)
             prefetch_next(tile, r, (size_t)rows);
+        prefetch_coming(tile->coming);
         tile_chains(rows, vectors, least(PIECE, tile->steps - t), tile->left + t * (size_t)rows, 1,
             (size_t)rows, tile->right + t * TILE_COLUMNS, sum);
     }
@@ -214,7 +235,8 @@ ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
     }
 }
 
-static void compute(const struct block *b, size_t row_tile, size_t panel, const float *right)
+static void compute(
+    const struct block *b, size_t row_tile, size_t panel, const float *right, struct coming *coming)
 {
     const struct gemm *g = b->g;
     const size_t begin = tile_begin(b, row_tile), end = tile_begin(b, row_tile + 1);
@@ -234,6 +256,7 @@ static void compute(const struct block *b, size_t row_tile, size_t panel, const 
         .next_rows = row_tile + 1 == b->tiles ? 0 : tile_begin(b, row_tile + 2) - end,
         .first = b->first,
         .last = b->last,
+        .coming = coming,
     };
 #define INSTANCE(r, v) compute_tile(r, v, &tile)
     TILE_DISPATCH(end - begin, TILE_WIDTH(tile.columns), INSTANCE)
@@ -254,10 +277,9 @@ static void share_of_block(
         const struct source here = source_of_panel(b, panel),
                             next = source_of_panel(b, least(panel + 1, b->panels - 1));
         pack_right(b, &here, right);
-        for (size_t tile = i % b->tiles; tile < b->tiles && i < end; tile++, i++) {
-            prefetch_panel(&next, tile, b->tiles);
-            compute(b, tile, panel, right);
-        }
+        struct coming coming = coming_panel(&next, least(b->tiles - i % b->tiles, end - i), b->steps);
+        for (size_t tile = i % b->tiles; tile < b->tiles && i < end; tile++, i++)
+            compute(b, tile, panel, right, &coming);
         if (thread == 0 && scratch->meanwhile && (panel + 1) % look_every == 0)
             scratch->meanwhile(scratch->meanwhile_argument);
     }

@@ -9,6 +9,7 @@
 
 /* Asks for a cache line; any address may be asked for. */
 #define prefetch(address) __builtin_prefetch(address)
+#define prefetch_far(address) __builtin_prefetch(address, 0, 2) /* into the second cache, not the first */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
