@@ -30,7 +30,8 @@ static void post(struct mpi *mpi, struct spot *spot)
     mpi->ring[(mpi->ring_first + mpi->ring_length++) % mpi->spot_count] = spot;
     if (mpi->channels->request.overlap) {
         if (!mpi->is_polling) mpi_poll(mpi);
-        if (mpi->incomplete && mpi->is_dozing) pthread_cond_signal(&mpi->work);
+        mpi->is_new |= spot->is_send && spot->in_flight;
+        if (mpi->incomplete && (mpi->is_dozing || mpi->is_new)) pthread_cond_signal(&mpi->work);
     }
     pthread_mutex_unlock(&mpi->mutex);
 }

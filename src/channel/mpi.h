@@ -60,6 +60,8 @@ struct mpi {
     bool is_waiting; /* the compute thread, which then polls */
     bool is_polling; /* some thread: what follows the mutex's is its own for so long */
     bool is_dozing;  /* the communication thread, for nothing is under way */
+    bool is_new;     /* a send was posted that the communication thread has not heard of */
+    unsigned looks;  /* polls of the compute thread while it computed */
     bool closing;
     double polled; /* when last somebody did */
 

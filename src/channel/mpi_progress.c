@@ -11,11 +11,12 @@
    third. So each time it finds that the compute thread polls, it sleeps twice as long, up to pause_rare.
    Beside a GPU that computes, the core has nothing else to do. */
 static const double pause_between = 100e-6, pause_busy = 1e-3, pause_rare = 8e-3, pause_beside_gpu = 100e-6;
-/* The next few polls of the communication thread come sooner after one that took long_poll, and `moving`
-   times what one costs that moves nothing: it has moved as much of a message as could be, and so must the
-   peer's thread in between. */
+/* The next few polls of the communication thread come sooner after a send that did not end at once, for its
+   two ranks may have to agree before it moves; and after a poll that took long_poll, and `moving` times what
+   one costs that moves nothing: it has moved as much of a message as could be, and so must the peer's thread
+   in between. Not where the compute thread polls. */
 static const double pause_soon = 100e-6, long_poll = 50e-6, moving = 4;
-enum { SOON_AFTER_MOVING = 8 };
+enum { SOON = 8 };
 /* Polls that move nothing take at most one part in `share` of a core, which may be the compute thread's. What
    one costs is the least that one has cost of late, and at most `rise` times what was thought before: what
    moves a part of a message takes longer, but that work must be done by somebody. */
@@ -181,6 +182,7 @@ void mpi_meanwhile(void *argument)
     pthread_mutex_lock(&mpi->mutex);
     if (mpi->incomplete && !mpi->is_polling && now - mpi->polled >= mpi->pace.pause) {
         mpi_poll(mpi);
+        mpi->looks++;
         keep_pace(&mpi->pace, mpi->polled - now, pause_between);
     }
     pthread_mutex_unlock(&mpi->mutex);
@@ -216,26 +218,30 @@ static void *communicate(void *argument)
     struct pace pace = { .pause = pause };
     double due = pause, sleep = pause; /* seconds after the last poll; to the next look */
     int soon = 0;                      /* polls that are to come sooner */
+    unsigned looks = 0;
     double before = thread_seconds();
     pthread_mutex_lock(&mpi->mutex);
     while (!mpi->closing) {
         bool completed = false;
-        const bool is_due = !mpi->is_polling && seconds_now() - mpi->polled >= 0.9 * due;
-        if (mpi->is_waiting || (!is_due && !mpi->incomplete)) {
-            sleep = pace.pause;
-        } else if (!is_due) {
-            sleep = fmax(pace.pause, fmin(2 * sleep, longest));
-        } else {
+        const bool has_looked = mpi->looks != looks; /* the compute thread, and will go on */
+        looks = mpi->looks;
+        if (has_looked) soon = 0;
+        const bool is_due =
+            !mpi->is_polling && seconds_now() - mpi->polled >= 0.9 * (has_looked ? pause : due);
+        if (!mpi->is_waiting && is_due) {
             completed = mpi_poll(mpi) > 0;
             if (mpi->is_waiting) pthread_cond_signal(&mpi->done); /* the compute thread's turn */
             const double took = thread_seconds() - before;
-            if (took >= fmax(long_poll, moving * pace.cost)) soon = SOON_AFTER_MOVING;
+            if (took >= fmax(long_poll, moving * pace.cost)) soon = SOON;
             keep_pace(&pace, took, pause);
-            due = sleep = soon > 0 ? fmax(pause_soon, share * pace.cost) : pace.pause;
-            if (soon > 0) soon--;
         }
         before = thread_seconds();
         if (completed || mpi->closing) continue;
+        if (mpi->is_new) soon = SOON;
+        mpi->is_new = false;
+        due = soon > 0 ? fmax(pause_soon, share * pace.cost) : pace.pause;
+        sleep = has_looked && !is_due && soon == 0 ? fmax(due, fmin(2 * sleep, longest)) : due;
+        if (soon > 0) soon--;
         wait_for_work(mpi, !mpi->incomplete ? pause_idle : mpi->is_waiting ? pause_aside : sleep);
     }
     pthread_mutex_unlock(&mpi->mutex);
