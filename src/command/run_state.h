@@ -104,7 +104,7 @@ void compare_places(struct run *run);
 /* Measures what this rank's device can do, by one rank a host at a time, where CPUs are not too few. All
  * ranks call it, after compare_places. */
 void measure_rates(struct run *run);
-/* Where CPUs compute, all ranks at once, in the places of the steps and in turn with them: a clock that falls
+/* Where CPUs compute: the peak on all ranks at once, in turn with the steps: a clock that falls
    under load, and another's work on the same cores, are then in the peak as they are in the steps. Before a
    timed step and the one after them. */
 void measure_beside(struct run *run, int step);

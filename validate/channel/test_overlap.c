@@ -151,7 +151,7 @@ static long sleeps(int thread)
 
 /* A send that cannot end, for its receiver comes late, behind a compute of short kernels and behind one long
    kernel. */
-static void the_thread_sleeps_a_millisecond_at_a_time(struct job *job)
+static void the_thread_is_seldom_woken(struct job *job)
 {
     const int before = newest_thread();
     struct channels *channels = open_channels(job, BYTES, true);
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     if (job.size != 2) fail("this test is for 2 ranks, not %d", job.size);
     large_messages_move(&job);
     nothing_moves_behind_compute_when_off(&job);
-    the_thread_sleeps_a_millisecond_at_a_time(&job);
+    the_thread_is_seldom_woken(&job);
     a_send_waits_for_the_device(&job);
     job_end(&job);
     return check_result();
