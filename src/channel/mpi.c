@@ -1,8 +1,8 @@
 /* The transport over MPI, as the compute thread sees it: it posts transfers, and polls when it must wait. */
 #include "channel/mpi.h"
+#include "base/cpus.h"
 #include <assert.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -145,7 +145,7 @@ static void make_spots(struct mpi *mpi)
 static bool has_cores_to_spare(const struct job *job, const struct device *device)
 {
     cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof mask, &mask)) return false;
+    if (!process_cpus(&mask)) return false;
     const bool own = CPU_COUNT(&mask) < sysconf(_SC_NPROCESSORS_ONLN);
     return CPU_COUNT(&mask) >= (own ? 1 : job->host_ranks) * device->threads;
 }

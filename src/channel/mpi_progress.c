@@ -1,4 +1,5 @@
 #include "channel/mpi.h"
+#include "base/cpus.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -261,7 +262,7 @@ void mpi_thread_start(struct mpi *mpi)
     struct device *device = mpi->channels->request.device;
     device->meanwhile = mpi_meanwhile;
     device->meanwhile_argument = mpi;
-    const int bad = pthread_create(&mpi->thread, NULL, communicate, mpi);
+    const int bad = start_thread(&mpi->thread, communicate, mpi);
     if (bad) fail("cannot start the communication thread: %s", strerror(bad));
 }
 

@@ -1,4 +1,5 @@
 #include "channel/watchdog.h"
+#include "base/cpus.h"
 #include "channel/call.h"
 #include <assert.h>
 #include <pthread.h>
@@ -253,7 +254,7 @@ struct watchdog *watchdog_start(struct job *job, struct progress *progress, doub
     pthread_cond_init(&w->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&w->mutex, NULL);
-    const int bad = pthread_create(&w->thread, NULL, watch, w);
+    const int bad = start_thread(&w->thread, watch, w);
     if (bad) fail("cannot start the watchdog's thread: %s", strerror(bad));
     return w;
 }

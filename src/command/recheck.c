@@ -1,9 +1,9 @@
 /* pipeleaf recheck: the phases, in order, in recheck_all. What it reads is in recheck_read.c, what a rank
    does with a chunk in recheck_judge.c. */
+#include "base/cpus.h"
 #include "command/command.h"
 #include "command/recheck_state.h"
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int fair_threads(struct rechecking *x)
     struct where mine;
     memset(&mine, 0, sizeof mine);
     snprintf(mine.host, sizeof mine.host, "%s", x->job->host);
-    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
+    process_cpus(&mine.cpus);
     struct where *all =
         share(x, job_gather(x->job, &mine, sizeof mine, NULL, NULL), (size_t)x->job->size * sizeof mine);
     int sharing = 0;

@@ -1,4 +1,5 @@
 #include "command/run_state.h"
+#include "base/cpus.h"
 #include "command/show.h"
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ void share_processors(struct run *run)
 {
     struct place mine = { .planned = (double)run->planned.total };
     snprintf(mine.host, sizeof mine.host, "%s", run->job.host);
-    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_SET(0, &mine.cpus);
+    process_cpus(&mine.cpus);
     exchange_places(run, &mine);
     run->threads = run->rehearses ? 1 : setup_threads(&run->deck, fair_threads(run));
     for (int r = 0; r < run->world.size; r++)
@@ -64,6 +65,7 @@ void compare_places(struct run *run)
     snprintf(mine.device, sizeof mine.device, "%s", device->name);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
     snprintf(mine.where, sizeof mine.where, "%s", device->place);
+    if (device->is_host && !run->rehearses) team_cpus(device->threads, &mine.cpus);
     exchange_places(run, &mine);
     const struct place *all = run->all_places;
     if (run->rehearses) return; /* where every rank sleeps no CPU is short */

@@ -1,5 +1,5 @@
 #include "command/setup.h"
-#include <sched.h>
+#include "base/cpus.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -162,7 +162,7 @@ void cpu_set_text(const cpu_set_t *set, struct text *text)
 int cpus_text(struct text *text)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+    if (!process_cpus(&set)) {
         text_add(text, "unknown");
         return 1;
     }

@@ -95,6 +95,19 @@ verdicts_are_never_given_for_nothing() {
     check "a missing rank file: not exit 0" fails
 }
 
+threads_bound_by_openmp_are_counted_right() {
+    if [ "$(env -u OMP_NUM_THREADS nproc)" -lt 2 ]; then echo "needs two CPUs"; exit 77; fi
+    local small=(model.layers=4 run.steps=2 output.directory="$work/out" verify.against=none)
+    export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none OMP_PROC_BIND=close OMP_PLACES=cores
+    launch 1 run input/tiny.nml pipeline.ranks=1 run.threads=2 "${small[@]}"
+    check "a run of two threads, bound by OpenMP, is done" exits 0
+    check "each has a CPU" says_not "OVERSUBSCRIBED"
+    check "the share of the peak is measured" says_not "share of FMA peak NOT MEASURED"
+    launch 2 run input/tiny.nml pipeline.ranks=2 run.threads=1 "${small[@]}"
+    check "a run of two ranks, bound by OpenMP alone, is done" exits 0
+    check "both are on the first CPU" says "OVERSUBSCRIBED"
+}
+
 refusals_are_one_line() {
     launch 3 run input/tiny.nml output.directory="$work/out"
     check "ranks=4 on 3 processes: exit 1" exits 1
