@@ -144,11 +144,10 @@ int main(void)
         .heads = HEADS,
         .ffn = FFN };
     const struct host_kernels *kernels = &KERNEL(host_kernels);
-    const size_t shared = kernels->shared_size(&request), own = (kernels->own_size(&request) + 63) / 64 * 64;
-    const struct host_scratch scratch = { .threads = THREADS,
-        .shared = aligned_alloc(256, (shared + 64) / 64 * 256),
-        .own = aligned_alloc(256, (own * THREADS + 64) / 64 * 256),
-        .own_stride = own };
+    const size_t own = (kernels->own_size(&request) + 63) / 64 * 64;
+    const struct host_scratch scratch = {
+        .threads = THREADS, .own = aligned_alloc(256, (own * THREADS + 64) / 64 * 256), .own_stride = own
+    };
     rows_and_elements(true);
     products(true, &scratch);
     rows_and_elements(false);

@@ -86,7 +86,7 @@ static void check_block_edges(void)
         { 7, 17, 417 }, { 9, 31, 512 }, { 9, 31, 513 }, { 3, 9, 1025 }, { 3, 2111, 9 }, { 4, 2112, 3 },
         { 3, 2113, 270 }, { 551, 3, 9 }, { 552, 4, 3 }, { 553, 5, 270 }, { 559, 3, 9 }, { 560, 4, 3 },
         { 561, 5, 270 }, { 1121, 5, 7 }, { 1, 4300, 2 }, { 2300, 2, 5 }, { 1, 1, 3000 }, { 57, 67, 201 },
-        { 130, 150, 330 } };
+        { 130, 150, 330 }, { 1, 5000, 60 }, { 5, 40, 2000 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int form = 0; form < 3; form++) {
             for (unsigned turn = 0; turn < 3; turn++) {
@@ -118,7 +118,7 @@ int main(void)
     const struct device_request request = {
         .microbatch_size = 1, .sequence = 64, .hidden = 64, .heads = 1, .ffn = 64
     };
-    devices = open_devices(request, (const int[]){ 1, 2, 3, 0 });
+    devices = open_devices(request, (const int[]){ 1, 2, 3, 7, 0 });
     check_tile_edges();
     check_options();
     check_block_edges();

@@ -2,17 +2,18 @@
    (the loops of K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication, ACM TOMS 34,
    2008), with one thing that is not theirs: each element stays one chain. k is cut into blocks only so that
    panels fit the first cache: at a cut the accumulators are put away as they are, into `partial`, and taken
-   up again. (Not into C, which may be the residual.) Threads share out tiles of C, never k, so bits depend
-   neither on their number nor on the blocks. */
+   up again. (Not into C, which may be the residual.) Threads share out C, never k, so bits depend neither on
+   their number nor on the blocks. Each has a rectangle of C and packs for itself what that takes: to pack a
+   panel twice costs less than to fetch it from another core's cache and to meet after each block. */
 #include "device/host/kernels.h"
 #include "device/host/tile_product.h"
 #include <omp.h>
 
 /* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes at most BLOCK_STEPS of k at a time. Its rows
-   of A are packed by all threads together and stay in a second cache of 1 to 2 MiB (where registers are
-   short: 768 KiB); a panel of B (TILE_COLUMNS wide) is packed by the thread that needs it, just before, and
-   stays with a tile's rows of A in a first cache of 48 KiB (32 KiB). Where k is cut, the cuts lie closer than
-   they must: a tall tile's rows then leave the panel more of the first cache. */
+   of A are packed and stay in a second cache of 1 to 2 MiB (where registers are short: 768 KiB); a panel of B
+   (TILE_COLUMNS wide) is packed just before it is needed, and stays with a tile's rows of A in a first cache
+   of 48 KiB (32 KiB). Where k is cut, the cuts lie closer than they must: a tall tile's rows then leave the
+   panel more of the first cache. */
 enum {
     BLOCK_STEPS = 256,
     CUT_STEPS = TILE_ROWS == 14 ? 208 : BLOCK_STEPS,
@@ -23,22 +24,17 @@ enum {
     RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,
     TILE_SIZE = TILE_ROWS * TILE_COLUMNS,
     PARTIAL_SIZE = (BLOCK_ROWS / TILE_ROWS) * (BLOCK_COLUMNS / TILE_COLUMNS) * TILE_SIZE,
+    PACKING = 16,           /* multiply-adds in whose time an element of an operand is packed, about */
     WORTH_THREADS = 200000, /* multiply-adds below which one thread is sooner done than several have met */
     LOOK_AFTER = 3 << 20    /* multiply-adds of a thread between two looks at what else there is to do */
 };
 static_assert(
     BLOCK_ROWS % TILE_ROWS == 0 && BLOCK_COLUMNS % TILE_COLUMNS == 0, "a block is made of whole tiles");
 
-size_t KERNEL(gemm_shared_size)(const struct device_request *request)
-{
-    (void)request; /* the blocks are the same for all sizes */
-    return LEFT_SIZE + PARTIAL_SIZE;
-}
-
 size_t KERNEL(gemm_own_size)(const struct device_request *request)
 {
-    (void)request;
-    return RIGHT_SIZE;
+    (void)request; /* the blocks are the same for all sizes */
+    return LEFT_SIZE + PARTIAL_SIZE + RIGHT_SIZE;
 }
 
 /* A range [0, count) cut into `parts`, nearly equal: where part `index` begins. */
@@ -64,7 +60,7 @@ struct block {
     size_t tiles, height, taller; /* tiles down the rows; the first `taller` have a row more than height */
     size_t panels;                /* across the columns */
     bool first, last;             /* block of k */
-    float *left, *partial;
+    float *left, *partial, *right;
 };
 
 /* Where a tile begins, counted from the block's first row. */
@@ -86,13 +82,13 @@ static void pack_left(const struct block *b, size_t tile, size_t step, size_t st
         pack_turned(panel, rows, rows, steps, g->a + row * g->k + first, g->k);
 }
 
-/* A thread's share of A. In form TN, where C's rows lie along A's, some steps at a time, so as to read along
+/* The block's rows of A. In form TN, where C's rows lie along A's, some steps at a time, so as to read along
  * A's rows. */
-static void pack_left_share(const struct block *b, size_t begin, size_t end)
+static void pack_all_left(const struct block *b)
 {
     const size_t most = b->g->form == GEMM_TN ? 16 : b->steps;
     for (size_t step = 0; step < b->steps; step += most)
-        for (size_t tile = begin; tile < end; tile++) pack_left(b, tile, step, least(most, b->steps - step));
+        for (size_t tile = 0; tile < b->tiles; tile++) pack_left(b, tile, step, least(most, b->steps - step));
 }
 
 /* Where a panel of B lies: `lines` lines of `length` floats, `stride` apart. */
@@ -110,12 +106,12 @@ static struct source source_of_panel(const struct block *b, size_t panel)
     return (struct source){ g->b + b->step * g->n + column, b->steps, columns, g->n };
 }
 
-static void pack_right(const struct block *b, const struct source *s, float *to)
+static void pack_right(const struct block *b, const struct source *s)
 {
     if (b->g->form == GEMM_NT)
-        pack_turned(to, TILE_COLUMNS, s->lines, s->length, s->at, s->stride);
+        pack_turned(b->right, TILE_COLUMNS, s->lines, s->length, s->at, s->stride);
     else
-        pack_straight(to, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
+        pack_straight(b->right, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
 }
 
 /* What is still to be asked for of the panel that will be packed next: from float `i` of line `at` on, a few
@@ -235,8 +231,7 @@ ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
     }
 }
 
-static void compute(
-    const struct block *b, size_t row_tile, size_t panel, const float *right, struct coming *coming)
+static void compute(const struct block *b, size_t row_tile, size_t panel, struct coming *coming)
 {
     const struct gemm *g = b->g;
     const size_t begin = tile_begin(b, row_tile), end = tile_begin(b, row_tile + 1);
@@ -246,7 +241,7 @@ static void compute(
         .columns = least(TILE_COLUMNS, b->columns - panel * TILE_COLUMNS),
         .n = g->n,
         .left = b->left + begin * b->steps,
-        .right = right,
+        .right = b->right,
         .c = g->c + at,
         .partial = b->partial + (panel * b->tiles + row_tile) * TILE_SIZE,
         .bias = g->bias ? g->bias + column : NULL,
@@ -263,47 +258,80 @@ static void compute(
 #undef INSTANCE
 }
 
-/* One thread's share of a block: of the packing of A, then, once all have packed, a stretch of the tiles,
- * panel by panel. */
-static void share_of_block(
-    const struct block *b, const struct host_scratch *scratch, float *right, size_t thread, size_t team)
+/* Packs the block's rows of A, then multiplies panel by panel. */
+static void multiply_block(const struct block *b, const struct host_scratch *scratch, bool looks)
 {
-    pack_left_share(b, part_begin(b->tiles, team, thread), part_begin(b->tiles, team, thread + 1));
-#pragma omp barrier
-    const size_t all = b->tiles * b->panels, end = part_begin(all, team, thread + 1);
+    pack_all_left(b);
     const size_t look_every = ceiling(LOOK_AFTER, b->rows * TILE_COLUMNS * b->steps);
-    for (size_t i = part_begin(all, team, thread); i < end;) {
-        const size_t panel = i / b->tiles;
+    for (size_t panel = 0; panel < b->panels; panel++) {
         const struct source here = source_of_panel(b, panel),
                             next = source_of_panel(b, least(panel + 1, b->panels - 1));
-        pack_right(b, &here, right);
-        struct coming coming = coming_panel(&next, least(b->tiles - i % b->tiles, end - i), b->steps);
-        for (size_t tile = i % b->tiles; tile < b->tiles && i < end; tile++, i++)
-            compute(b, tile, panel, right, &coming);
-        if (thread == 0 && scratch->meanwhile && (panel + 1) % look_every == 0)
-            scratch->meanwhile(scratch->meanwhile_argument);
+        pack_right(b, &here);
+        struct coming coming = coming_panel(&next, b->tiles, b->steps);
+        for (size_t tile = 0; tile < b->tiles; tile++) compute(b, tile, panel, &coming);
+        if (looks && (panel + 1) % look_every == 0) scratch->meanwhile(scratch->meanwhile_argument);
     }
-#pragma omp barrier
 }
 
-static void share_of_product(
-    const struct gemm *g, const struct host_scratch *scratch, size_t thread, size_t team)
+/* A thread's part of C: rows [row, row_end) by panels [panel, panel_end). */
+struct part {
+    size_t row, row_end, panel, panel_end;
+};
+
+/* The part of `thread`, of `team`, cut into so many groups: each has columns as it has threads, and its
+ * threads share out the rows. */
+static struct part part_of_thread(const struct gemm *g, size_t groups, size_t thread, size_t team)
 {
-    const size_t all_tiles = ceiling(g->m, TILE_ROWS), all_panels = ceiling(g->n, TILE_COLUMNS);
+    size_t first = 0, end = 0;
+    for (size_t group = 0; end <= thread; group++) first = end, end = part_begin(team, groups, group + 1);
+    const size_t panels = ceiling(g->n, TILE_COLUMNS), threads = end - first, of_group = thread - first;
+    return (struct part){ part_begin(g->m, threads, of_group), part_begin(g->m, threads, of_group + 1),
+        part_begin(panels, team, first), part_begin(panels, team, end) };
+}
+
+/* What the largest part in a group of so many threads, of `team`, costs at most: multiply-adds for a step. */
+static size_t cost_of_part(const struct gemm *g, size_t threads, size_t team)
+{
+    const size_t rows = ceiling(g->m, threads),
+                 columns = ceiling(ceiling(g->n, TILE_COLUMNS) * threads, team) * TILE_COLUMNS;
+    return rows * columns +
+           PACKING * (rows * ceiling(columns, BLOCK_COLUMNS) + columns * ceiling(rows, BLOCK_ROWS));
+}
+
+/* The number of groups with which the slowest thread is done first, of some 15 between 1 and the team. */
+static size_t best_groups(const struct gemm *g, size_t team)
+{
+    size_t best = 1, least_cost = SIZE_MAX;
+    for (size_t groups = 1;; groups = least(team, groups + 1 + groups / 4)) {
+        const size_t few = cost_of_part(g, team / groups, team),
+                     many = cost_of_part(g, ceiling(team, groups), team), cost = few > many ? few : many;
+        if (cost < least_cost) best = groups, least_cost = cost;
+        if (groups == team) return best;
+    }
+}
+
+static void multiply_part(
+    const struct gemm *g, const struct host_scratch *scratch, const struct part *part, size_t thread)
+{
+    const size_t m = part->row_end - part->row, all_panels = part->panel_end - part->panel;
+    if (m == 0 || all_panels == 0) return;
     const size_t across = ceiling(all_panels, BLOCK_COLUMNS / TILE_COLUMNS);
-    const size_t down = ceiling(all_tiles, BLOCK_ROWS / TILE_ROWS),
+    const size_t down = ceiling(ceiling(m, TILE_ROWS), BLOCK_ROWS / TILE_ROWS),
                  deep = g->k <= BLOCK_STEPS ? 1 : ceiling(g->k, CUT_STEPS);
-    struct block b = { .g = g, .left = scratch->shared, .partial = scratch->shared + LEFT_SIZE };
-    float *const right = scratch->own + thread * scratch->own_stride;
+    const bool looks = thread == 0 && scratch->meanwhile;
+    float *const own = scratch->own + thread * scratch->own_stride;
+    struct block b = {
+        .g = g, .left = own, .partial = own + LEFT_SIZE, .right = own + LEFT_SIZE + PARTIAL_SIZE
+    };
     for (size_t x = 0; x < across; x++) {
-        const size_t panel = part_begin(all_panels, across, x),
-                     end = part_begin(all_panels, across, x + 1) * TILE_COLUMNS;
-        b.panels = part_begin(all_panels, across, x + 1) - panel;
+        const size_t panel = part->panel + part_begin(all_panels, across, x),
+                     end = part->panel + part_begin(all_panels, across, x + 1);
+        b.panels = end - panel;
         b.column = panel * TILE_COLUMNS;
-        b.columns = (end < g->n ? end : g->n) - b.column;
+        b.columns = least(end * TILE_COLUMNS, g->n) - b.column;
         for (size_t y = 0; y < down; y++) {
-            b.row = part_begin(g->m, down, y);
-            b.rows = part_begin(g->m, down, y + 1) - b.row;
+            b.row = part->row + part_begin(m, down, y);
+            b.rows = part->row + part_begin(m, down, y + 1) - b.row;
             b.tiles = ceiling(b.rows, TILE_ROWS);
             b.height = b.rows / b.tiles;
             b.taller = b.rows % b.tiles;
@@ -312,19 +340,26 @@ static void share_of_product(
                 b.steps = part_begin(g->k, deep, z + 1) - b.step;
                 b.first = z == 0;
                 b.last = z + 1 == deep;
-                share_of_block(&b, scratch, right, thread, team);
+                multiply_block(&b, scratch, looks);
             }
         }
     }
+}
+
+static void multiply_share(
+    const struct gemm *g, const struct host_scratch *scratch, size_t thread, size_t team)
+{
+    const struct part part = part_of_thread(g, best_groups(g, team), thread, team);
+    multiply_part(g, scratch, &part, thread);
 }
 
 void KERNEL(gemm)(const struct gemm *g, const struct host_scratch *scratch)
 {
     assert(g->m > 0 && g->n > 0 && g->k > 0);
     if (scratch->threads == 1 || (double)g->m * (double)g->n * (double)g->k < WORTH_THREADS) {
-        share_of_product(g, scratch, 0, 1);
+        multiply_share(g, scratch, 0, 1);
         return;
     }
 #pragma omp parallel num_threads(scratch->threads)
-    share_of_product(g, scratch, (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
+    multiply_share(g, scratch, (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
 }

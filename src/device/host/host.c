@@ -108,7 +108,6 @@ static struct host_scratch scratch_for(struct device *device, size_t fmas)
 
 static void close_device(struct device *device)
 {
-    free(host(device)->scratch.shared);
     free(host(device)->scratch.own);
     free(host(device)->row_sums);
     free(device);
@@ -290,7 +289,6 @@ bool host_device_open(const struct device_request *request, struct device **devi
     scratch->threads = threads;
     scratch->own_stride =
         (self->kernels->own_size(request) + 63) / 64 * 64; /* so that no two share a cache line */
-    scratch->shared = floats(self->kernels->shared_size(request), 1);
     scratch->own = floats(scratch->own_stride, (size_t)threads);
     self->grain = request->grain > 0 ? (size_t)request->grain : GRAIN;
     self->row_sums = floats((size_t)request->microbatch_size, (size_t)request->sequence);

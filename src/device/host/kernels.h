@@ -13,9 +13,7 @@
 /* Memory that kernels need beside their arguments, allocated once when the device is opened. */
 struct host_scratch {
     int threads;
-    float *shared; /* gemm_shared_size floats: packed panels that all threads read */
-    float *
-        own; /* threads * own_stride floats: what each thread needs for itself (gemm and attention in turn) */
+    float *own; /* threads * own_stride floats: what each needs for itself, gemm and attention in turn */
     size_t own_stride;
     /* Called between a kernel's blocks, tens of microseconds to a millisecond apart, by the thread that asked
        for it; NULL: nothing. */
@@ -25,10 +23,7 @@ struct host_scratch {
 
 struct host_kernels {
     const char *variant;
-    /* Floats needed in scratch->shared, and for each thread in scratch->own, for the largest sizes of the
-     * request. */
-    size_t (*shared_size)(const struct device_request *request);
-    size_t (*own_size)(const struct device_request *request);
+    size_t (*own_size)(const struct device_request *request); /* floats a thread, for the request's sizes */
 
     void (*gemm)(const struct gemm *gemm, const struct host_scratch *scratch); /* gemm.c */
     void (*attention_forward)(
@@ -60,7 +55,6 @@ struct host_kernels {
 extern const struct host_kernels host_kernels_avx512, host_kernels_avx2, host_kernels_generic;
 
 #if defined(VARIANT) /* inside a variant's objects: the kernels by name, put into the table by table.c */
-size_t KERNEL(gemm_shared_size)(const struct device_request *request);
 size_t KERNEL(gemm_own_size)(const struct device_request *request);
 size_t KERNEL(attention_own_size)(const struct device_request *request);
 void KERNEL(gemm)(const struct gemm *gemm, const struct host_scratch *scratch);

@@ -12,7 +12,6 @@ static size_t own_size(const struct device_request *request)
 
 const struct host_kernels KERNEL(host_kernels) = {
     .variant = TEXT(VARIANT),
-    .shared_size = KERNEL(gemm_shared_size),
     .own_size = own_size,
     .gemm = KERNEL(gemm),
     .attention_forward = KERNEL(attention_forward),
