@@ -83,10 +83,10 @@ static void pack_left(const struct block *b, size_t tile, size_t step, size_t st
 }
 
 /* The block's rows of A. In form TN, where C's rows lie along A's, some steps at a time, so as to read along
- * A's rows. */
+   A's rows: no more than a first cache has ways, for rows a power of two apart are all in one set. */
 static void pack_all_left(const struct block *b)
 {
-    const size_t most = b->g->form == GEMM_TN ? 16 : b->steps;
+    const size_t most = b->g->form == GEMM_TN ? 8 : b->steps;
     for (size_t step = 0; step < b->steps; step += most)
         for (size_t tile = 0; tile < b->tiles; tile++) pack_left(b, tile, step, least(most, b->steps - step));
 }
