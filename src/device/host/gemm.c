@@ -114,30 +114,31 @@ static void pack_right(const struct block *b, const struct source *s)
         pack_straight(b->right, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
 }
 
-/* What is still to be asked for of the panel that will be packed next: from float `i` of line `at` on, a few
-   cache lines with each piece of a tile, since only so many can be on their way at once. */
+/* What is still to be asked for of the panel that will be packed next: `rest`, from float `i` of its first
+   line on, a few cache lines with each piece of a tile, since only so many can be on their way at once. */
 struct coming {
-    const float *at;
-    size_t i, lines, length, stride, a_piece;
+    struct source rest;
+    size_t i, a_piece;
 };
 
 /* All of the panel within so many tiles. */
 static struct coming coming_panel(const struct source *s, size_t tiles, size_t steps)
 {
-    return (struct coming){ s->at, 0, s->lines, s->length, s->stride,
+    return (struct coming){ *s, 0,
         ceiling(s->lines * ceiling(s->length + 15, 16), tiles * ceiling(steps, PIECE)) };
 }
 
 ALWAYS_INLINE void prefetch_coming(struct coming *c)
 {
-    for (size_t n = c->lines ? c->a_piece : 0; n > 0; n--) {
-        prefetch_far(c->at + c->i);
+    struct source *rest = &c->rest;
+    for (size_t n = rest->lines ? c->a_piece : 0; n > 0; n--) {
+        prefetch_far(rest->at + c->i);
         c->i += 16;
-        if (c->i < c->length) continue;
-        prefetch_far(c->at + c->length - 1);
+        if (c->i < rest->length) continue;
+        prefetch_far(rest->at + rest->length - 1);
         c->i = 0;
-        c->at += c->stride;
-        if (--c->lines == 0) return;
+        rest->at += rest->stride;
+        if (--rest->lines == 0) return;
     }
 }
 
