@@ -1,6 +1,6 @@
-/* What the benchmarks share: a rate is measured in turn with the device's FMA peak, so that both see the same
-   machine, and reported as the median of the rounds. They are no tests: what they print depends on who else
-   uses the machine. */
+/* What the benchmarks share: a rate is measured in turn with what bounds it, mostly the device's FMA peak, so
+   that both see the same machine, and reported as the median of the rounds. They are no tests: what they
+   print depends on who else uses the machine. */
 #pragma once
 #include "device/device.h"
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { ROUNDS = 7, MOST_RESULTS = 512 };
 
-/* One line of the table; rates in FLOP/s. */
+/* One line of the table; rates in FLOP/s or bytes/s, peak: of what bounds them. */
 struct result {
     char what[64];
     char variant[16];
@@ -35,10 +35,16 @@ static inline double median(double values[ROUNDS])
     return values[ROUNDS / 2];
 }
 
-/* Runs work(argument), which does `flops` operations, often enough to take some 60 ms a round, the peak
- * measured before and after it for as long together, and adds the line. */
-static inline void measure(struct results *results, struct device *device, const char *what, double flops,
-    void (*work)(struct device *, void *), void *argument)
+/* What bounds a rate, measured now for about so many seconds. */
+struct bound {
+    double (*now)(struct device *device, void *argument, double seconds);
+    void *argument;
+};
+
+/* Runs work(argument), which does `amount` operations or moves so many bytes, often enough to take some 60 ms
+ * a round, the bound measured before and after it for as long together, and adds the line. */
+static inline void measure_against(struct bound bound, struct results *results, struct device *device,
+    const char *what, double amount, void (*work)(struct device *, void *), void *argument)
 {
     work(device, argument); /* once for page faults and caches */
     double begin = seconds_now();
@@ -47,11 +53,11 @@ static inline void measure(struct results *results, struct device *device, const
     const int repeats = 1 + (int)(2 * half / (seconds_now() - begin + 1e-9));
     double rate[ROUNDS], peak[ROUNDS], share[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        const double before = device->measure_now(device, half);
+        const double before = bound.now(device, bound.argument, half);
         begin = seconds_now();
         for (int i = 0; i < repeats; i++) work(device, argument);
-        rate[round] = flops * repeats / (seconds_now() - begin);
-        peak[round] = (before + device->measure_now(device, half)) / 2;
+        rate[round] = amount * repeats / (seconds_now() - begin);
+        peak[round] = (before + bound.now(device, bound.argument, half)) / 2;
         share[round] = rate[round] / peak[round];
     }
     if (results->count == MOST_RESULTS) fail("a benchmark has more than %d lines", MOST_RESULTS);
@@ -67,11 +73,23 @@ static inline void measure(struct results *results, struct device *device, const
     fflush(stdout);
 }
 
-static inline void print_heading(const char *title)
+static inline double fma_peak(struct device *device, void *nothing, double seconds)
 {
-    printf("%s; medians of %d rounds, each beside the peak of the moment\n", title, ROUNDS);
-    printf("%-34s %-8s %7s %9s %13s %8s %6s\n", "", "variant", "threads", "GFLOP/s", "min-max", "FMA peak",
-        "share");
+    (void)nothing;
+    return device->measure_now(device, seconds);
+}
+
+/* As measure_against the FMA peak, of work that does so many operations. */
+static inline void measure(struct results *results, struct device *device, const char *what, double flops,
+    void (*work)(struct device *, void *), void *argument)
+{
+    measure_against((struct bound){ fma_peak, NULL }, results, device, what, flops, work, argument);
+}
+
+static inline void print_heading(const char *title, const char *unit, const char *bound)
+{
+    printf("%s; medians of %d rounds, each beside its bound (%s) of the moment\n", title, ROUNDS, bound);
+    printf("%-34s %-8s %7s %9s %13s %8s %6s\n", "", "variant", "threads", unit, "min-max", bound, "share");
 }
 
 /* The results as JSON, where a path is given. */
@@ -85,7 +103,7 @@ static inline void write_results(const struct results *results, const char *benc
     for (int i = 0; i < results->count; i++) {
         const struct result *r = &results->line[i];
         text_add(&text,
-            "%s\n    {\"what\": \"%s\", \"variant\": \"%s\", \"threads\": %d, \"flops_per_second\": %.6e, "
+            "%s\n    {\"what\": \"%s\", \"variant\": \"%s\", \"threads\": %d, \"rate\": %.6e, "
             "\"slowest\": %.6e, "
             "\"fastest\": %.6e, \"peak\": %.6e, \"share_of_peak\": %.4f, \"least_share\": %.4f, "
             "\"greatest_share\": %.4f}",

@@ -20,7 +20,7 @@ int main(int argument_count, char **arguments)
     };
     const struct command command = read_command(argument_count, arguments);
     struct results results = { 0 };
-    print_heading("Causal attention, one sequence");
+    print_heading("Causal attention, one sequence", "GFLOP/s", "FMA peak");
     for (int t = 0; t < command.count; t++) {
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             const size_t sequence = shapes[i][0], heads = shapes[i][1], size = shapes[i][2],

@@ -14,7 +14,7 @@ int main(int argument_count, char **arguments)
     const int count = gemm_cases(cases, TOKENS, 0, SIZE_MAX);
     const struct command command = read_command(argument_count, arguments);
     struct results results = { 0 };
-    print_heading("C[m,n] = A B, chains of k; +: continued");
+    print_heading("C[m,n] = A B, chains of k; +: continued", "GFLOP/s", "FMA peak");
     for (int t = 0; t < command.count; t++) {
         const struct device_request request = {
             .microbatch_size = 1, .sequence = 512, .hidden = 1024, .heads = 16, .ffn = 4096

@@ -8,6 +8,7 @@ import runs
 WANTED = {
     "gemm.share": ("share of the FMA peak, large products", "least", 0.88, None),
     "attention.share": ("share of the FMA peak, sequence 4096, head size 64", "least", 0.5, None),
+    "rows.share": ("rate of a row kernel over that of a plain loop over as many tensors", "least", 0.9, None),
     "cblas.ratio": ("our rate over the best CBLAS's, the median shape", "least", 0.95, None),
     "steps.share": ("a step's share of the FMA peak, hidden 1024, sequence 1024", "least", 0.78, None),
     "steps.threads": ("a step on 1 thread over one on 2, time", "least", 1.85, None),

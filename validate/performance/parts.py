@@ -56,6 +56,10 @@ def of_attention(found):
             if result["what"].startswith("s=4096 heads=1 of 64 ")]
 
 
+def of_rows(found):
+    return [share("rows.share", result) for result in found["results"]]
+
+
 def of_tensors(found):
     spread = {"median": found["of_write_median"], "min": found["of_write_min"], "max": found["of_write_max"], "rounds": C_ROUNDS}
     return [figures.of_spread("output.rate", f"tensors through HDF5, {found['mebibytes']} MiB, rate over a plain write's", spread)]
@@ -113,6 +117,7 @@ PARTS = {
     "attention": Part("attention, share of the FMA peak", 1, program("benchmark_attention"), of_attention, {}, None),
     "attention-avx2": Part("the same with AVX2 forced", 1, program("benchmark_attention", "--threads", "1"), of_attention, AVX2,
                            "avx512f"),
+    "rows": Part("kernels of rows, columns and elements, share of the memory rate", 1, program("benchmark_rows"), of_rows, {}, None),
     "steps": Part("whole steps at p=1, share of the FMA peak; two threads; the reference", 5, script("benchmark_steps.py"),
                   as_written, {}, None),
     "torch": Part("a step beside PyTorch's", 20, script("benchmark_torch.py"), as_written, {}, None),
