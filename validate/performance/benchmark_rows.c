@@ -1,8 +1,7 @@
 /* The rate at which the kernels of rows, columns and elements move their tensors, as a share of that of a
-   plain loop over as many, read and written, in the same memory: what a tensor's first cache miss costs is in
-   both. Tensors are of 64 MiB, so that no cache holds them. */
+   plain loop over as many, read and written, in the same memory. Tensors are of 64 MiB, so that no cache
+   holds them. */
 #include "benchmark.h"
-#include <omp.h>
 
 enum {
     TOKENS = 16384,
@@ -16,7 +15,7 @@ enum {
 /* Tensors [TOKENS, HIDDEN], and what else kernels take; all owned. */
 struct tensors {
     float *read[MOST_READ], *written[MOST_WRITTEN];
-    float *gain, *bias, *mean, *rstd, *sum; /* [HIDDEN] or [TOKENS] */
+    float *gain, *bias, *mean, *rstd, *sum; /* [HIDDEN] twice, [TOKENS] twice, [1] */
     struct digest *digest;
 };
 
