@@ -10,18 +10,27 @@
 #include <omp.h>
 
 /* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes at most BLOCK_STEPS of k at a time. Its rows
-   of A are packed and stay in a second cache of 1 to 2 MiB (where registers are short: 768 KiB); a panel of B
-   (TILE_COLUMNS wide) is packed just before it is needed, and stays with a tile's rows of A in a first cache
-   of 48 KiB (32 KiB). Where k is cut, the cuts lie closer than they must: a tall tile's rows then leave the
-   panel more of the first cache. */
+   of A are packed; then B, a strip of STRIP_PANELS panels (each TILE_COLUMNS wide) at a time, just before it
+   is needed. A strip's tiles are computed from left to right and then down: C is met along its rows, however
+   far these lie apart in memory. Two shapes of this:
+   - low tiles: a strip and a tile's rows of A stay in a second cache of 512 KiB, and both come from there as
+     they are multiplied, so that their length has no limit in the first: a layer's weight gradients over 512
+     tokens are one block of k. A's other rows wait in the third cache.
+   - tall tiles: a strip is one panel, which stays in a first cache of 48 KiB with a tile's rows of A; these
+     come from a second cache of 1 to 2 MiB. Where k is cut, the cuts lie closer than they must: the tile's
+     rows then leave the panel more of the first cache. */
 enum {
-    BLOCK_STEPS = 256,
-    CUT_STEPS = TILE_ROWS == 14 ? 208 : BLOCK_STEPS,
-    BLOCK_ROWS = TILE_ROWS == 14 ? 560 : 552,
+    TALL = TILE_ROWS == 14,
+    BLOCK_STEPS = TALL ? 256 : 512,
+    CUT_STEPS = TALL ? 208 : BLOCK_STEPS,
+    BLOCK_ROWS = TALL ? 560 : 552,
     BLOCK_COLUMNS = 2112,
+    STRIP_PANELS = TALL ? 1 : 8,
+    ASKS_AHEAD = STRIP_PANELS == 1, /* for the strip to come; a wide one is as soon packed without */
+    WAYS = 8,   /* of a first cache, at least: as many lines a power of two apart stay in it */
     PIECE = 32, /* steps of a tile, before which it asks for some of what the next one needs */
     LEFT_SIZE = BLOCK_ROWS * BLOCK_STEPS,
-    RIGHT_SIZE = BLOCK_STEPS * TILE_COLUMNS,
+    RIGHT_SIZE = BLOCK_STEPS * STRIP_PANELS * TILE_COLUMNS,
     TILE_SIZE = TILE_ROWS * TILE_COLUMNS,
     PARTIAL_SIZE = (BLOCK_ROWS / TILE_ROWS) * (BLOCK_COLUMNS / TILE_COLUMNS) * TILE_SIZE,
     PACKING = 16,           /* multiply-adds in whose time an element of an operand is packed, about */
@@ -83,46 +92,63 @@ static void pack_left(const struct block *b, size_t tile, size_t step, size_t st
 }
 
 /* The block's rows of A. In form TN, where C's rows lie along A's, some steps at a time, so as to read along
-   A's rows: no more than a first cache has ways, for rows a power of two apart are all in one set. */
+   A's rows. */
 static void pack_all_left(const struct block *b)
 {
-    const size_t most = b->g->form == GEMM_TN ? 8 : b->steps;
+    const size_t most = b->g->form == GEMM_TN ? WAYS : b->steps;
     for (size_t step = 0; step < b->steps; step += most)
         for (size_t tile = 0; tile < b->tiles; tile++) pack_left(b, tile, step, least(most, b->steps - step));
 }
 
-/* Where a panel of B lies: `lines` lines of `length` floats, `stride` apart. */
+/* Panels [first, end) of a block. */
+struct strip {
+    size_t first, end;
+};
+
+/* Where a strip of B lies: `lines` lines of `length` floats, `stride` apart. */
 struct source {
     const float *at;
     size_t lines, length, stride;
 };
 
-static struct source source_of_panel(const struct block *b, size_t panel)
+static struct source source_of_strip(const struct block *b, const struct strip *s)
 {
     const struct gemm *g = b->g;
-    const size_t column = b->column + panel * TILE_COLUMNS,
-                 columns = least(TILE_COLUMNS, b->columns - panel * TILE_COLUMNS);
+    const size_t begin = s->first * TILE_COLUMNS, columns = least(s->end * TILE_COLUMNS, b->columns) - begin,
+                 column = b->column + begin;
     if (g->form == GEMM_NT) return (struct source){ g->b + column * g->k + b->step, columns, b->steps, g->k };
     return (struct source){ g->b + b->step * g->n + column, b->steps, columns, g->n };
 }
 
-static void pack_right(const struct block *b, const struct source *s)
+/* The strip's panels, one after another. Where columns lie along B's rows, some steps at a time, so as to
+   read along these. */
+static void pack_right(const struct block *b, const struct strip *strip)
 {
-    if (b->g->form == GEMM_NT)
-        pack_turned(b->right, TILE_COLUMNS, s->lines, s->length, s->at, s->stride);
-    else
-        pack_straight(b->right, TILE_COLUMNS, s->length, s->lines, s->at, s->stride);
+    const struct source s = source_of_strip(b, strip);
+    const size_t panels = strip->end - strip->first, size = TILE_COLUMNS * b->steps;
+    if (b->g->form == GEMM_NT) {
+        for (size_t p = 0; p < panels; p++)
+            pack_turned(b->right + p * size, TILE_COLUMNS, least(TILE_COLUMNS, s.lines - p * TILE_COLUMNS),
+                s.length, s.at + p * TILE_COLUMNS * s.stride, s.stride);
+        return;
+    }
+    const size_t most = panels == 1 ? b->steps : WAYS;
+    for (size_t step = 0; step < b->steps; step += most)
+        for (size_t p = 0; p < panels; p++)
+            pack_straight(b->right + p * size + step * TILE_COLUMNS, TILE_COLUMNS,
+                least(TILE_COLUMNS, s.length - p * TILE_COLUMNS), least(most, b->steps - step),
+                s.at + step * s.stride + p * TILE_COLUMNS, s.stride);
 }
 
-/* What is still to be asked for of the panel that will be packed next: `rest`, from float `i` of its first
+/* What is still to be asked for of the strip that will be packed next: `rest`, from float `i` of its first
    line on, a few cache lines with each piece of a tile, since only so many can be on their way at once. */
 struct coming {
     struct source rest;
     size_t i, a_piece;
 };
 
-/* All of the panel within so many tiles. */
-static struct coming coming_panel(const struct source *s, size_t tiles, size_t steps)
+/* All of the strip within so many tiles. */
+static struct coming coming_strip(const struct source *s, size_t tiles, size_t steps)
 {
     return (struct coming){ *s, 0,
         ceiling(s->lines * ceiling(s->length + 15, 16), tiles * ceiling(steps, PIECE)) };
@@ -149,21 +175,22 @@ struct tile {
     const float *left, *right;
     float *c, *partial;
     const float *bias, *residual; /* of this tile's first column and element, or NULL */
-    size_t next_rows;             /* rows of the tile below this one, 0 where there is none */
+    size_t next,
+        next_rows; /* the next tile: floats from here to there in c; its rows, 0 where there is none */
     bool from_zero, from_c, first, last;
     struct coming *coming;
 };
 
 /* Asks for row r of what the next tile will take up and put away, so that it comes while this one's chains
    run; a row at a time, since only so many lines can be on their way at once. */
-ALWAYS_INLINE void prefetch_next(const struct tile *tile, size_t r, size_t rows)
+ALWAYS_INLINE void prefetch_next(const struct tile *tile, size_t r)
 {
     if (!tile->first || !tile->last)
         for (size_t i = 0; i < TILE_COLUMNS; i += 16)
             prefetch(tile->partial + TILE_SIZE + r * TILE_COLUMNS + i);
     if ((tile->from_c || tile->last) && r < tile->next_rows) {
-        const size_t at = (rows + r) * tile->n;
-        for (size_t i = 0; i < tile->columns + 15; i += 16) {
+        const size_t at = tile->next + r * tile->n;
+        for (size_t i = 0; i < TILE_COLUMNS + 15; i += 16) {
             prefetch(tile->c + at + i);
             if (tile->residual) prefetch(tile->residual + at + i);
         }
@@ -213,9 +240,8 @@ ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
     begin_chains(rows, vectors, tile, sum);
     const size_t rows_a_piece = ceiling(TILE_ROWS * PIECE, tile->steps);
     for (size_t t = 0, r = 0; t < tile->steps; t += PIECE) {
-        for (const size_t end = least(TILE_ROWS, r + rows_a_piece); r < end; r++)
-            prefetch_next(tile, r, (size_t)rows);
-        prefetch_coming(tile->coming);
+        for (const size_t end = least(TILE_ROWS, r + rows_a_piece); r < end; r++) prefetch_next(tile, r);
+        if (ASKS_AHEAD) prefetch_coming(tile->coming);
         tile_chains(rows, vectors, least(PIECE, tile->steps - t), tile->left + t * (size_t)rows, 1,
             (size_t)rows, tile->right + t * TILE_COLUMNS, sum);
     }
@@ -232,24 +258,30 @@ ALWAYS_INLINE void compute_tile(int rows, int vectors, const struct tile *tile)
     }
 }
 
-static void compute(const struct block *b, size_t row_tile, size_t panel, struct coming *coming)
+static void compute(
+    const struct block *b, const struct strip *strip, size_t row_tile, size_t panel, struct coming *coming)
 {
     const struct gemm *g = b->g;
     const size_t begin = tile_begin(b, row_tile), end = tile_begin(b, row_tile + 1);
     const size_t column = b->column + panel * TILE_COLUMNS, at = (b->row + begin) * g->n + column;
+    const size_t across = panel - strip->first, panels = strip->end - strip->first;
+    const bool to_the_right = panel + 1 < strip->end, below = row_tile + 1 < b->tiles;
     const struct tile tile = {
         .steps = b->steps,
         .columns = least(TILE_COLUMNS, b->columns - panel * TILE_COLUMNS),
         .n = g->n,
         .left = b->left + begin * b->steps,
-        .right = b->right,
+        .right = b->right + across * TILE_COLUMNS * b->steps,
         .c = g->c + at,
-        .partial = b->partial + (panel * b->tiles + row_tile) * TILE_SIZE,
+        .partial = b->partial + (strip->first * b->tiles + row_tile * panels + across) * TILE_SIZE,
         .bias = g->bias ? g->bias + column : NULL,
         .residual = g->residual ? g->residual + at : NULL,
         .from_zero = b->first && !g->accumulate,
         .from_c = b->first && g->accumulate,
-        .next_rows = row_tile + 1 == b->tiles ? 0 : tile_begin(b, row_tile + 2) - end,
+        .next = to_the_right ? TILE_COLUMNS : (end - begin) * g->n - across * TILE_COLUMNS,
+        .next_rows = to_the_right ? end - begin
+                     : below      ? tile_begin(b, row_tile + 2) - end
+                                  : 0,
         .first = b->first,
         .last = b->last,
         .coming = coming,
@@ -259,18 +291,36 @@ static void compute(const struct block *b, size_t row_tile, size_t panel, struct
 #undef INSTANCE
 }
 
-/* Packs the block's rows of A, then multiplies panel by panel. */
-static void multiply_block(const struct block *b, const struct host_scratch *scratch, bool looks)
+/* Counts multiply-adds, and looks up when there have been enough. */
+static void look(const struct host_scratch *scratch, size_t *since_look, size_t multiply_adds)
+{
+    *since_look += multiply_adds;
+    if (*since_look < LOOK_AFTER) return;
+    *since_look = 0;
+    scratch->meanwhile(scratch->meanwhile_argument);
+}
+
+/* Packs the block's rows of A, then multiplies strip by strip. since_look: NULL for a thread that does not
+ * look up. */
+static void multiply_block(const struct block *b, const struct host_scratch *scratch, size_t *since_look)
 {
     pack_all_left(b);
-    const size_t look_every = ceiling(LOOK_AFTER, b->rows * TILE_COLUMNS * b->steps);
-    for (size_t panel = 0; panel < b->panels; panel++) {
-        const struct source here = source_of_panel(b, panel),
-                            next = source_of_panel(b, least(panel + 1, b->panels - 1));
-        pack_right(b, &here);
-        struct coming coming = coming_panel(&next, b->tiles, b->steps);
-        for (size_t tile = 0; tile < b->tiles; tile++) compute(b, tile, panel, &coming);
-        if (looks && (panel + 1) % look_every == 0) scratch->meanwhile(scratch->meanwhile_argument);
+    const size_t strips = ceiling(b->panels, STRIP_PANELS);
+    for (size_t s = 0; s < strips; s++) {
+        const struct strip strip = { part_begin(b->panels, strips, s), part_begin(b->panels, strips, s + 1) };
+        pack_right(b, &strip);
+        struct coming coming = { 0 };
+        if (ASKS_AHEAD) {
+            const struct strip next =
+                s + 1 < strips ? (struct strip){ strip.end, part_begin(b->panels, strips, s + 2) } : strip;
+            const struct source source = source_of_strip(b, &next);
+            coming = coming_strip(&source, b->tiles, b->steps);
+        }
+        for (size_t tile = 0; tile < b->tiles; tile++) {
+            for (size_t panel = strip.first; panel < strip.end; panel++)
+                compute(b, &strip, tile, panel, &coming);
+            if (since_look) look(scratch, since_look, TILE_SIZE * (strip.end - strip.first) * b->steps);
+        }
     }
 }
 
@@ -319,6 +369,7 @@ static void multiply_part(
     const size_t across = ceiling(all_panels, BLOCK_COLUMNS / TILE_COLUMNS);
     const size_t down = ceiling(ceiling(m, TILE_ROWS), BLOCK_ROWS / TILE_ROWS),
                  deep = g->k <= BLOCK_STEPS ? 1 : ceiling(g->k, CUT_STEPS);
+    size_t since_look = 0;
     const bool looks = thread == 0 && scratch->meanwhile;
     float *const own = scratch->own + thread * scratch->own_stride;
     struct block b = {
@@ -341,7 +392,7 @@ static void multiply_part(
                 b.steps = part_begin(g->k, deep, z + 1) - b.step;
                 b.first = z == 0;
                 b.last = z + 1 == deep;
-                multiply_block(&b, scratch, looks);
+                multiply_block(&b, scratch, looks ? &since_look : NULL);
             }
         }
     }
