@@ -77,38 +77,71 @@ PL_DEVICE float pl_from_bf16(uint16_t upper)
 
 /* exp, within 1 ulp of the correctly rounded value for every input: x = n ln 2 + r with |r| <= ln 2 / 2, then
    1 + r + r^2 q(r), q fitted to minimise the largest relative error (0.05 ulp), times 2^n in two factors, so
-   that denormal results are rounded once and overflow gives infinity. NaN gives NaN. */
-PL_DEVICE float pl_exp(float x)
+   that denormal results are rounded once and overflow gives infinity. NaN gives NaN. In stages, for the host
+   takes many numbers through each (host/exponentials.h). */
+
+/* Beyond these limits the result is 0 or infinity; within them n is -150 .. 128. A NaN passes both. */
+PL_DEVICE float pl_exp_at_least(float x)
 {
-    /* Beyond these limits the result is 0 or infinity; within them n is -150 .. 128. A NaN passes both. */
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
-    /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits: no conversion, so none is ever out of
-     * range. */
-    const float magic = 12582912.0f;
-    const float shifted = pl_fma(x, 0x1.715476p+0f, magic); /* 1 / ln 2 */
-    const float n = shifted - magic;
-    const int32_t power = (int32_t)(pl_bits(shifted) - pl_bits(magic));
-    /* ln 2 in two parts: n times the first is subtracted without error. */
-    float r = pl_fma(n, -0x1.62e430p-1f, x);
-    r = pl_fma(n, 0x1.05c610p-29f, r);
+    return x < -104.0f ? -104.0f : x;
+}
+
+PL_DEVICE float pl_exp_at_most(float x)
+{
+    return x > 89.0f ? 89.0f : x;
+}
+
+/* Adding 1.5 * 2^23 leaves the nearest integer in the low bits: no conversion, so none is ever out of range.
+ */
+#define PL_EXP_MAGIC 12582912.0f
+
+/* n + PL_EXP_MAGIC, of x within the limits. */
+PL_DEVICE float pl_exp_shifted(float x)
+{
+    return pl_fma(x, 0x1.715476p+0f, PL_EXP_MAGIC); /* 1 / ln 2 */
+}
+
+/* r. ln 2 in two parts: n times the first is subtracted without error. */
+PL_DEVICE float pl_exp_rest(float x, float shifted)
+{
+    const float n = shifted - PL_EXP_MAGIC, r = pl_fma(n, -0x1.62e430p-1f, x);
+    return pl_fma(n, 0x1.05c610p-29f, r);
+}
+
+PL_DEVICE float pl_exp_of_rest(float r)
+{
     float q = 0x1.6a2316p-10f;
     q = pl_fma(q, r, 0x1.123a8ep-7f);
     q = pl_fma(q, r, 0x1.5558f6p-5f);
     q = pl_fma(q, r, 0x1.555490p-3f);
     q = pl_fma(q, r, 0x1.fffffcp-2f);
-    const float p = pl_fma(r * r, q, r) + 1.0f;
-    const int32_t half = power >> 1;
-    const float scale_a = pl_float((uint32_t)(half + 127) << 23);
-    const float scale_b = pl_float((uint32_t)(power - half + 127) << 23);
-    return p * scale_a * scale_b;
+    return pl_fma(r * r, q, r) + 1.0f;
 }
 
-/* exp(-2z), z = sqrt(2/pi) (u + 0.044715 u^3): what gelu and its derivative share. */
-PL_DEVICE float pl_gelu_exponential(float u)
+/* p * 2^n, as two factors 2^a 2^b: a + b = n, and 127 + 127 the biases of their exponents. */
+PL_DEVICE float pl_exp_scaled(float p, float shifted)
+{
+    const int32_t both = (int32_t)(pl_bits(shifted) - pl_bits(PL_EXP_MAGIC) + 254), a = both >> 1;
+    return p * pl_float((uint32_t)a << 23) * pl_float((uint32_t)(both - a) << 23);
+}
+
+PL_DEVICE float pl_exp(float x)
+{
+    const float within = pl_exp_at_most(pl_exp_at_least(x)), shifted = pl_exp_shifted(within);
+    return pl_exp_scaled(pl_exp_of_rest(pl_exp_rest(within, shifted)), shifted);
+}
+
+/* -2z, z = sqrt(2/pi) (u + 0.044715 u^3). */
+PL_DEVICE float pl_gelu_exponent(float u)
 {
     const float cubic = pl_fma(0.044715f * (u * u), u, u);
-    return pl_exp(-1.5957691216057308f * cubic); /* 2 sqrt(2/pi) */
+    return -1.5957691216057308f * cubic; /* 2 sqrt(2/pi) */
+}
+
+/* exp(-2z): what gelu and its derivative share. */
+PL_DEVICE float pl_gelu_exponential(float u)
+{
+    return pl_exp(pl_gelu_exponent(u));
 }
 
 /* The tanh form of GELU, u / (1 + exp(-2z)), from e = pl_gelu_exponential(u). (Infinite e: u / inf is the
@@ -205,13 +238,16 @@ PL_DEVICE uint32_t pl_canonical_bits(float x)
     return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
 }
 
+/* The function of pl_mix_word, of a word or of a vector of words. */
+#define PL_MIX_FOLDED(x, shift) ((x) ^ ((x) >> (shift)))
+#define PL_MIX_ROUND(x, shift, factor) (PL_MIX_FOLDED(x, shift) * (factor))
+#define PL_MIXED(x) PL_MIX_FOLDED(PL_MIX_ROUND(PL_MIX_ROUND(x, 16, 0x7FEB352Du), 15, 0x846CA68Bu), 16)
+
 /* A bijection of 32-bit words: two xorshift-multiply rounds (the constants are those of C. Wellons'
  * lowbias32). */
 PL_DEVICE uint32_t pl_mix_word(uint32_t x)
 {
-    x = (x ^ (x >> 16)) * 0x7FEB352Du;
-    x = (x ^ (x >> 15)) * 0x846CA68Bu;
-    return x ^ (x >> 16);
+    return PL_MIXED(x);
 }
 
 /* What is mixed for an index: its lower half, moved on by a distance that its upper half gives. So within

@@ -2,6 +2,7 @@
    keys) of one head and goes over the other side in chunks: scores by tiles, a pass along each row, then the
    products with the values. Only a block's rows are kept, never sequence^2. Chains run in the definition's
    order: over keys or queries ascending, chunk after chunk, through the result's memory. */
+#include "device/host/exponentials.h"
 #include "device/host/kernels.h"
 #include "device/host/tile_attention.h"
 #include <omp.h>
@@ -106,7 +107,8 @@ static void softmax_row(float *row, size_t count, float *maximum, float *inverse
         float *x = row + chunk / CHUNK * PANEL;
         const size_t length = least(CHUNK, count - chunk);
 #pragma omp simd
-        for (size_t j = 0; j < length; j++) x[j] = pl_exp(x[j] - max);
+        for (size_t j = 0; j < length; j++) x[j] -= max;
+        exponentials(length, x);
         for (size_t j = length; j < rounded(length, PL_LANES); j++) x[j] = 0.0f;
         for (size_t j = 0; j < length; j += PL_LANES)
             for (int t = 0; t < PL_LANES; t++) lane[t] += x[j + (size_t)t];
@@ -166,7 +168,10 @@ static void backward_query_block(const struct head *h, struct workspace *w, size
             const float maximum = h->maximum[i], inverse = h->inverse[i];
             const size_t length = least(end, i + 1) - chunk;
 #pragma omp simd
-            for (size_t j = 0; j < length; j++) x[j] = pl_exp(x[j] - maximum) * inverse;
+            for (size_t j = 0; j < length; j++) x[j] -= maximum;
+            exponentials(length, x);
+#pragma omp simd
+            for (size_t j = 0; j < length; j++) x[j] *= inverse;
         }
         score_chunk(h, &b, chunk, end, false, w->left[1], w->turned[1],
             (struct score_tile){ .to = scores, .probability = scores, .dot = h->row_dot });
@@ -191,7 +196,10 @@ static void backward_key_block(const struct head *h, struct workspace *w, size_t
             const float *maximum = h->maximum + chunk, *inverse = h->inverse + chunk;
             const size_t begin = j > chunk ? j - chunk : 0, length = end - chunk;
 #pragma omp simd
-            for (size_t i = begin; i < length; i++) x[i] = pl_exp(x[i] - maximum[i]) * inverse[i];
+            for (size_t i = begin; i < length; i++) x[i] -= maximum[i];
+            if (length > begin) exponentials(length - begin, x + begin);
+#pragma omp simd
+            for (size_t i = begin; i < length; i++) x[i] *= inverse[i];
         }
         score_chunk(h, &b, chunk, end, true, w->left[1], w->turned[1],
             (struct score_tile){ .to = gradient, .probability = probability, .dot = h->row_dot });

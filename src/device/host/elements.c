@@ -1,36 +1,45 @@
 /* Kernels in which each element is on its own: GELU and the random numbers. Threads share out blocks of
  * elements. */
+#include "device/host/exponentials.h"
 #include "device/host/kernels.h"
-#include "device/arithmetic.h"
-
-enum { BLOCK = 4096 };
 
 static size_t at_most(size_t count, size_t limit)
 {
     return count < limit ? count : limit;
 }
 
+/* e[i] = pl_gelu_exponential(u[i]), i < count, at most EXPONENTIALS. */
+static void gelu_exponentials(size_t count, const float *u, float *e)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) e[i] = pl_gelu_exponent(u[i]);
+    exponentials_block(count, e);
+}
+
 void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
 {
 #pragma omp for schedule(static)
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t end = first + at_most(count - first, BLOCK);
+    for (size_t first = 0; first < count; first += EXPONENTIALS) {
+        const size_t block = at_most(count - first, EXPONENTIALS);
+        float e[EXPONENTIALS];
+        gelu_exponentials(block, u + first, e);
 #pragma omp simd
-        for (size_t i = first; i < end; i++) g[i] = pl_gelu(u[i], pl_gelu_exponential(u[i]));
+        for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);
     }
 }
 
 void KERNEL(gelu_backward)(size_t count, const float *u, const float *dg, float *g, float *du)
 {
 #pragma omp for schedule(static)
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t end = first + at_most(count - first, BLOCK);
+    for (size_t first = 0; first < count; first += EXPONENTIALS) {
+        const size_t block = at_most(count - first, EXPONENTIALS);
+        float e[EXPONENTIALS];
+        gelu_exponentials(block, u + first, e);
 #pragma omp simd
-        for (size_t i = first; i < end; i++) {
-            const float e = pl_gelu_exponential(u[i]);
-            g[i] = pl_gelu(u[i], e);
-            du[i] = dg[i] * pl_gelu_derivative(u[i], e); /* du may be dg */
-        }
+        for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);
+#pragma omp simd
+        for (size_t i = 0; i < block; i++)
+            du[first + i] = dg[first + i] * pl_gelu_derivative(u[first + i], e[i]); /* du may be dg */
     }
 }
 

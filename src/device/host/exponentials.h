@@ -1,0 +1,35 @@
+/* exp of many numbers. Each is a chain of some 30 operations; a processor that looks at a few dozen ahead
+   finds two or three such chains to work on and waits for them. So all numbers of a block go through one
+   stage, then through the next: within a stage no number waits for another. Bits are those of pl_exp. */
+#pragma once
+#include "device/arithmetic.h"
+#include <stddef.h>
+
+enum { EXPONENTIALS = 128 }; /* numbers of a block: they and the kernels' own stay in a first cache */
+
+/* x[i] = exp(x[i]), i < count; count at most EXPONENTIALS. */
+static inline void exponentials_block(size_t count, float *x)
+{
+    float shifted[EXPONENTIALS];
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = pl_exp_at_least(x[i]);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const float within = pl_exp_at_most(x[i]);
+        x[i] = within;
+        shifted[i] = pl_exp_shifted(within);
+    }
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = pl_exp_rest(x[i], shifted[i]);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = pl_exp_of_rest(x[i]);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = pl_exp_scaled(x[i], shifted[i]);
+}
+
+/* x[i] = exp(x[i]), i < count. */
+static inline void exponentials(size_t count, float *x)
+{
+    for (size_t i = 0; i < count; i += EXPONENTIALS)
+        exponentials_block(count - i < EXPONENTIALS ? count - i : EXPONENTIALS, x + i);
+}
