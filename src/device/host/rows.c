@@ -2,6 +2,18 @@
 #include "device/host/kernels.h"
 #include "device/host/lanes.h"
 
+/* Rows are passed over two or three times, and come from memory in the first pass alone; so that memory is at
+   work in the others, these ask for what comes next. Any address may be asked for. */
+static inline void ask_for(const float *next)
+{
+    for (size_t i = 0; i < PL_LANES; i += 16) __builtin_prefetch(next + i);
+}
+
+static inline void ask_to_write(const float *next)
+{
+    for (size_t i = 0; i < PL_LANES; i += 16) __builtin_prefetch(next + i, 1);
+}
+
 static float row_sum(size_t h, const float *x)
 {
     struct lanes sum = { 0 };
@@ -14,12 +26,14 @@ static float row_sum(size_t h, const float *x)
     return pl_lane_sum(lane);
 }
 
-/* The sum of (x - mean)^2. */
-static float row_square_sum(size_t h, const float *x, float mean)
+/* The sum of (x - mean)^2. y: of as many elements, soon to be written. */
+static float row_square_sum(size_t h, const float *x, float mean, const float *y)
 {
     struct lanes sum = { 0 };
     size_t j = 0;
     for (; j + PL_LANES <= h; j += PL_LANES) {
+        ask_for(x + h + j);
+        ask_to_write(y + j);
         for (int p = 0; p < LANES_PARTS; p++) {
             const vector d = vector_load(x + j + p * LANES_WIDTH) - mean;
             sum.part[p] += d * d;
@@ -48,7 +62,7 @@ void KERNEL(norm_forward)(size_t n, size_t h, const float *x, const float *gain,
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * h;
         mean[i] = row_sum(h, row) / (float)h;
-        rstd[i] = 1.0f / pl_sqrt(row_square_sum(h, row, mean[i]) / (float)h + PL_NORM_EPSILON);
+        rstd[i] = 1.0f / pl_sqrt(row_square_sum(h, row, mean[i], y + i * h) / (float)h + PL_NORM_EPSILON);
         row_normalise(h, row, gain, bias, mean[i], rstd[i], y + i * h);
     }
 }
