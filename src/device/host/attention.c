@@ -107,7 +107,7 @@ static void softmax_row(float *row, size_t count, float *maximum, float *inverse
         float *x = row + chunk / CHUNK * PANEL;
         const size_t length = least(CHUNK, count - chunk);
 #pragma omp simd
-        for (size_t j = 0; j < length; j++) x[j] -= max;
+        for (size_t j = 0; j < length; j++) x[j] = pl_exp_at_least(x[j] - max);
         exponentials(length, x);
         for (size_t j = length; j < rounded(length, PL_LANES); j++) x[j] = 0.0f;
         for (size_t j = 0; j < length; j += PL_LANES)
@@ -168,7 +168,7 @@ static void backward_query_block(const struct head *h, struct workspace *w, size
             const float maximum = h->maximum[i], inverse = h->inverse[i];
             const size_t length = least(end, i + 1) - chunk;
 #pragma omp simd
-            for (size_t j = 0; j < length; j++) x[j] -= maximum;
+            for (size_t j = 0; j < length; j++) x[j] = pl_exp_at_least(x[j] - maximum);
             exponentials(length, x);
 #pragma omp simd
             for (size_t j = 0; j < length; j++) x[j] *= inverse;
@@ -196,7 +196,7 @@ static void backward_key_block(const struct head *h, struct workspace *w, size_t
             const float *maximum = h->maximum + chunk, *inverse = h->inverse + chunk;
             const size_t begin = j > chunk ? j - chunk : 0, length = end - chunk;
 #pragma omp simd
-            for (size_t i = begin; i < length; i++) x[i] -= maximum[i];
+            for (size_t i = begin; i < length; i++) x[i] = pl_exp_at_least(x[i] - maximum[i]);
             if (length > begin) exponentials(length - begin, x + begin);
 #pragma omp simd
             for (size_t i = begin; i < length; i++) x[i] *= inverse[i];

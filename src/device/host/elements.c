@@ -12,7 +12,7 @@ static size_t at_most(size_t count, size_t limit)
 static void gelu_exponentials(size_t count, const float *u, float *e)
 {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) e[i] = pl_gelu_exponent(u[i]);
+    for (size_t i = 0; i < count; i++) e[i] = pl_exp_at_least(pl_gelu_exponent(u[i]));
     exponentials_block(count, e);
 }
 

@@ -7,29 +7,24 @@
 
 enum { EXPONENTIALS = 128 }; /* numbers of a block: they and the kernels' own stay in a first cache */
 
-/* x[i] = exp(x[i]), i < count; count at most EXPONENTIALS. */
-static inline void exponentials_block(size_t count, float *x)
+/* e[i] = exp(x[i]), i < count, at most EXPONENTIALS. e holds pl_exp_at_least(x[i]): the first stage, which
+ * what makes an x has room for. */
+static inline void exponentials_block(size_t count, float *e)
 {
     float shifted[EXPONENTIALS];
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) x[i] = pl_exp_at_least(x[i]);
-#pragma omp simd
     for (size_t i = 0; i < count; i++) {
-        const float within = pl_exp_at_most(x[i]);
-        x[i] = within;
+        const float within = pl_exp_at_most(e[i]);
         shifted[i] = pl_exp_shifted(within);
+        e[i] = pl_exp_rest(within, shifted[i]);
     }
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) x[i] = pl_exp_rest(x[i], shifted[i]);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) x[i] = pl_exp_of_rest(x[i]);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) x[i] = pl_exp_scaled(x[i], shifted[i]);
+    for (size_t i = 0; i < count; i++) e[i] = pl_exp_scaled(pl_exp_of_rest(e[i]), shifted[i]);
 }
 
-/* x[i] = exp(x[i]), i < count. */
-static inline void exponentials(size_t count, float *x)
+/* The same for any count. */
+static inline void exponentials(size_t count, float *e)
 {
     for (size_t i = 0; i < count; i += EXPONENTIALS)
-        exponentials_block(count - i < EXPONENTIALS ? count - i : EXPONENTIALS, x + i);
+        exponentials_block(count - i < EXPONENTIALS ? count - i : EXPONENTIALS, e + i);
 }
