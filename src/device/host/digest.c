@@ -1,5 +1,6 @@
 /* The fingerprint of a tensor. Integer sums and a maximum: the order does not matter, so lanes sum for
    themselves and threads share out blocks. */
+#include "device/host/ahead.h"
 #include "device/host/kernels.h"
 #include "device/host/lanes.h"
 #if defined(__AVX2__)
@@ -54,6 +55,7 @@ static struct part part_without_nan(uint32_t count, const float *x, uint32_t ind
     long_words sum = { 0 }, product = { 0 };
     for (uint32_t t = 0; t < LANES_WIDTH; t++) index[t] = index_word + t;
     for (uint32_t i = 0; i < count; i += LANES_WIDTH) {
+        ask_for(LANES_WIDTH, x + i + AHEAD);
         const words bits = *(const words_in_memory *)(x + i), magnitude = bits & 0x7fffffffu;
         const words weight = PL_MIXED(index);
         index += LANES_WIDTH;

@@ -1,5 +1,6 @@
 /* Kernels in which each element is on its own: GELU and the random numbers. Threads share out blocks of
  * elements. */
+#include "device/host/ahead.h"
 #include "device/host/exponentials.h"
 #include "device/host/kernels.h"
 
@@ -22,6 +23,8 @@ void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
         const size_t block = at_most(count - first, EXPONENTIALS);
         float e[EXPONENTIALS];
+        ask_for(EXPONENTIALS, u + first + AHEAD);
+        ask_to_write(EXPONENTIALS, g + first + AHEAD);
         gelu_exponentials(block, u + first, e);
 #pragma omp simd
         for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);
@@ -34,6 +37,8 @@ void KERNEL(gelu_backward)(size_t count, const float *u, const float *dg, float 
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
         const size_t block = at_most(count - first, EXPONENTIALS);
         float e[EXPONENTIALS];
+        ask_for(EXPONENTIALS, u + first + AHEAD);
+        ask_to_write(EXPONENTIALS, g + first + AHEAD);
         gelu_exponentials(block, u + first, e);
 #pragma omp simd
         for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);

@@ -1,18 +1,7 @@
 /* Kernels that sum along rows: the norms and the loss. Threads share out rows. */
+#include "device/host/ahead.h"
 #include "device/host/kernels.h"
 #include "device/host/lanes.h"
-
-/* Rows are passed over two or three times, and come from memory in the first pass alone; so that memory is at
-   work in the others, these ask for what comes next. Any address may be asked for. */
-static inline void ask_for(const float *next)
-{
-    for (size_t i = 0; i < PL_LANES; i += 16) __builtin_prefetch(next + i);
-}
-
-static inline void ask_to_write(const float *next)
-{
-    for (size_t i = 0; i < PL_LANES; i += 16) __builtin_prefetch(next + i, 1);
-}
 
 static float row_sum(size_t h, const float *x)
 {
@@ -26,14 +15,16 @@ static float row_sum(size_t h, const float *x)
     return pl_lane_sum(lane);
 }
 
-/* The sum of (x - mean)^2. y: of as many elements, soon to be written. */
+/* The sum of (x - mean)^2. The row comes from memory in the pass before this one alone; so that memory is at
+   work meanwhile, this one asks for the row after it and for y, of as many elements, which will be written.
+ */
 static float row_square_sum(size_t h, const float *x, float mean, const float *y)
 {
     struct lanes sum = { 0 };
     size_t j = 0;
     for (; j + PL_LANES <= h; j += PL_LANES) {
-        ask_for(x + h + j);
-        ask_to_write(y + j);
+        ask_for(PL_LANES, x + h + j);
+        ask_to_write(PL_LANES, y + j);
         for (int p = 0; p < LANES_PARTS; p++) {
             const vector d = vector_load(x + j + p * LANES_WIDTH) - mean;
             sum.part[p] += d * d;
