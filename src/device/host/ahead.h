@@ -2,7 +2,7 @@
 #pragma once
 #include <stddef.h>
 
-enum { AHEAD = 512 }; /* floats: how far before a pass from end to end, two to three blocks of it */
+enum { AHEAD = 512 }; /* floats: how far a pass from end to end asks ahead of itself, two kilobytes */
 
 /* `count` floats that will be read. */
 static inline void ask_for(size_t count, const float *x)
