@@ -46,9 +46,9 @@ static inline words larger(words a, words b)
 #endif
 }
 
-/* As part_of, of `count` numbers, a multiple of LANES_WIDTH, and without a NaN; .nan: how many there are all
-   the same, and if any, the rest means nothing. Where numbers' bits are pairs in long words, neither half
-   needs to be moved to be multiplied or added, but the upper ones down. */
+/* As part_of, of `count` numbers, a multiple of LANES_WIDTH, that hold no NaN. Where .nan, the number of
+   those, is not 0, the rest means nothing. A register of words is one of half as many long words: the lower
+   halves are multiplied and added where they are, and the upper ones moved down. */
 static struct part part_without_nan(uint32_t count, const float *x, uint32_t index_word)
 {
     words index, nan = { 0 }, largest = { 0 };
