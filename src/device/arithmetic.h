@@ -118,7 +118,7 @@ PL_DEVICE float pl_exp_of_rest(float r)
     return pl_fma(r * r, q, r) + 1.0f;
 }
 
-/* p * 2^n, as two factors 2^a 2^b: a + b = n, and 127 + 127 the biases of their exponents. */
+/* p * 2^n, as two factors, whose exponents with their biases of 127 add up to n + 254. */
 PL_DEVICE float pl_exp_scaled(float p, float shifted)
 {
     const int32_t both = (int32_t)(pl_bits(shifted) - pl_bits(PL_EXP_MAGIC) + 254), a = both >> 1;
