@@ -75,39 +75,46 @@ PL_DEVICE float pl_from_bf16(uint16_t upper)
     return pl_float((uint32_t)upper << 16);
 }
 
-/* exp, within 1 ulp of the correctly rounded value for every input: x = n ln 2 + r with |r| <= ln 2 / 2, then
-   1 + r + r^2 q(r), q fitted to minimise the largest relative error (0.05 ulp), times 2^n in two factors, so
-   that denormal results are rounded once and overflow gives infinity. NaN gives NaN. In stages, for the host
-   takes many numbers through each (host/exponentials.h). */
-
-/* Beyond these limits the result is 0 or infinity; within them n is -150 .. 128. A NaN passes both. */
-PL_DEVICE float pl_exp_at_least(float x)
+/* `x`, or the limit where x is beyond it. A NaN stays one. */
+PL_DEVICE float pl_at_least(float x, float limit)
 {
-    return x < -104.0f ? -104.0f : x;
+    return x < limit ? limit : x;
 }
 
-PL_DEVICE float pl_exp_at_most(float x)
+PL_DEVICE float pl_at_most(float x, float limit)
 {
-    return x > 89.0f ? 89.0f : x;
+    return x > limit ? limit : x;
 }
+
+/* exp, within 1 ulp of the correctly rounded value: x = n ln 2 + r with |r| <= ln 2 / 2, then
+   p = 1 + r + r^2 q(r), q fitted to minimise the largest relative error (0.05 ulp), times 2^n. No exponent is
+   wide enough for every n, so the result is (p * 2^(n + bias - 127)) * 2^(127 - bias), of which the first is
+   exact for n + bias of 1 .. 254 and the second rounds once: to denormals, to infinity. NaN gives NaN. In
+   stages, for the host takes many numbers through each (host/exponentials.h). */
+
+enum {
+    PL_EXP_BIAS_DOWN = 192, /* for x of -104 .. 42; exp(-104) is rounded to 0 */
+    PL_EXP_BIAS_UP = 64     /* for x of -40 .. 89; exp(89) is infinity */
+};
 
 /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits: no conversion, so none is ever out of range.
- */
+   An even number more changes no rounding. */
 #define PL_EXP_MAGIC 12582912.0f
 
-/* n + PL_EXP_MAGIC, of x within the limits. */
-PL_DEVICE float pl_exp_shifted(float x)
+/* n + bias + PL_EXP_MAGIC. */
+PL_DEVICE float pl_exp_shifted(float x, int bias)
 {
-    return pl_fma(x, 0x1.715476p+0f, PL_EXP_MAGIC); /* 1 / ln 2 */
+    return pl_fma(x, 0x1.715476p+0f, PL_EXP_MAGIC + (float)bias); /* 1 / ln 2 */
 }
 
 /* r. ln 2 in two parts: n times the first is subtracted without error. */
-PL_DEVICE float pl_exp_rest(float x, float shifted)
+PL_DEVICE float pl_exp_rest(float x, float shifted, int bias)
 {
-    const float n = shifted - PL_EXP_MAGIC, r = pl_fma(n, -0x1.62e430p-1f, x);
+    const float n = shifted - (PL_EXP_MAGIC + (float)bias), r = pl_fma(n, -0x1.62e430p-1f, x);
     return pl_fma(n, 0x1.05c610p-29f, r);
 }
 
+/* p = exp(r). */
 PL_DEVICE float pl_exp_of_rest(float r)
 {
     float q = 0x1.6a2316p-10f;
@@ -118,17 +125,24 @@ PL_DEVICE float pl_exp_of_rest(float r)
     return pl_fma(r * r, q, r) + 1.0f;
 }
 
-/* p * 2^n, as two factors, whose exponents with their biases of 127 add up to n + 254. */
-PL_DEVICE float pl_exp_scaled(float p, float shifted)
+/* The low bits of `shifted` as an exponent, and what corrects its bias. */
+PL_DEVICE float pl_exp_scaled(float p, float shifted, int bias)
 {
-    const int32_t both = (int32_t)(pl_bits(shifted) - pl_bits(PL_EXP_MAGIC) + 254), a = both >> 1;
-    return p * pl_float((uint32_t)a << 23) * pl_float((uint32_t)(both - a) << 23);
+    return p * pl_float(pl_bits(shifted) << 23) * pl_float((uint32_t)(254 - bias) << 23);
 }
 
-PL_DEVICE float pl_exp(float x)
+/* exp(x), of x within what the bias is for. */
+PL_DEVICE float pl_exp(float x, int bias)
 {
-    const float within = pl_exp_at_most(pl_exp_at_least(x)), shifted = pl_exp_shifted(within);
-    return pl_exp_scaled(pl_exp_of_rest(pl_exp_rest(within, shifted)), shifted);
+    const float shifted = pl_exp_shifted(x, bias);
+    return pl_exp_scaled(pl_exp_of_rest(pl_exp_rest(x, shifted, bias)), shifted, bias);
+}
+
+/* exp(x) of a score less its row's maximum, so x <= 0. */
+#define PL_SOFTMAX_LEAST (-104.0f)
+PL_DEVICE float pl_softmax_exponential(float x)
+{
+    return pl_exp(pl_at_least(x, PL_SOFTMAX_LEAST), PL_EXP_BIAS_DOWN);
 }
 
 /* -2z, z = sqrt(2/pi) (u + 0.044715 u^3). */
@@ -138,10 +152,13 @@ PL_DEVICE float pl_gelu_exponent(float u)
     return -1.5957691216057308f * cubic; /* 2 sqrt(2/pi) */
 }
 
-/* exp(-2z): what gelu and its derivative share. */
+/* exp(-2z): what gelu and its derivative share. Where it is less than exp(-40) it is that, which changes
+   neither: what they add it to is not less than 1. */
+#define PL_GELU_LEAST (-40.0f)
+#define PL_GELU_MOST 89.0f
 PL_DEVICE float pl_gelu_exponential(float u)
 {
-    return pl_exp(pl_gelu_exponent(u));
+    return pl_exp(pl_at_most(pl_at_least(pl_gelu_exponent(u), PL_GELU_LEAST), PL_GELU_MOST), PL_EXP_BIAS_UP);
 }
 
 /* The tanh form of GELU, u / (1 + exp(-2z)), from e = pl_gelu_exponential(u). (Infinite e: u / inf is the
@@ -151,17 +168,22 @@ PL_DEVICE float pl_gelu(float u, float e)
     return u / (1.0f + e);
 }
 
-/* Its derivative s + u * 2z' * e s^2, with s = 1 / (1 + e) and z' = sqrt(2/pi) (1 + 3 * 0.044715 u^2). For
-   |u| > 12, e s^2 is exactly 0, so u is clamped there to keep 2z' finite; and e is clamped to keep e s finite
-   where s is 0. */
-PL_DEVICE float pl_gelu_derivative(float u, float e)
+/* Its derivative s + u * 2z' * e s^2, with s = 1 / (1 + e) and z' = sqrt(2/pi) (1 + 3 * 0.044715 u^2). Where
+   |u| > 12 the second term is exactly 0 or adds nothing to s, so u is limited to keep 2z' finite; and e is,
+   to keep e s finite where s is 0: `within` and `finite` are they so limited. */
+#define PL_GELU_WITHIN 12.0f
+PL_DEVICE float pl_gelu_derivative_within(float within, float e, float finite)
 {
     const float s = 1.0f / (1.0f + e);
-    const float finite = e > FLT_MAX ? FLT_MAX : e;
-    u = u < -12.0f ? -12.0f : u;
-    u = u > 12.0f ? 12.0f : u;
-    const float slope = pl_fma(0.21406445f * u, u, 1.5957691216057308f); /* 2z'; 6 sqrt(2/pi) 0.044715 */
-    return pl_fma(u * slope, finite * s * s, s);
+    const float slope =
+        pl_fma(0.21406445f * within, within, 1.5957691216057308f); /* 2z'; 6 sqrt(2/pi) 0.044715 */
+    return pl_fma(within * slope, finite * s * s, s);
+}
+
+PL_DEVICE float pl_gelu_derivative(float u, float e)
+{
+    return pl_gelu_derivative_within(
+        pl_at_most(pl_at_least(u, -PL_GELU_WITHIN), PL_GELU_WITHIN), e, pl_at_most(e, FLT_MAX));
 }
 
 /* The end of a row sum: the tree over 32 partial sums, of which lane t summed elements t, t + 32, ... from

@@ -48,7 +48,7 @@ static float score(const struct head *head, size_t i, size_t j)
 
 static float probability(const struct head *head, size_t i, size_t j)
 {
-    return pl_exp(score(head, i, j) - head->maximum[i]) * head->inverse[i];
+    return pl_softmax_exponential(score(head, i, j) - head->maximum[i]) * head->inverse[i];
 }
 
 void definition_attention_forward(const struct attention *a)
@@ -64,7 +64,8 @@ void definition_attention_forward(const struct attention *a)
                 for (size_t j = 0; j <= i; j++) maximum = pl_max(score(&head, i, j), maximum);
                 maximum += 0.0f;
                 float lane[PL_LANES] = { 0 };
-                for (size_t j = 0; j <= i; j++) lane[j % PL_LANES] += pl_exp(score(&head, i, j) - maximum);
+                for (size_t j = 0; j <= i; j++)
+                    lane[j % PL_LANES] += pl_softmax_exponential(score(&head, i, j) - maximum);
                 head.maximum[i] = maximum;
                 head.inverse[i] = 1.0f / pl_lane_sum(lane);
                 float *out = head.out_written + i * head.stride;

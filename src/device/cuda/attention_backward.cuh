@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 3 : 2)
         for (int r = 0; r < THREAD_ROWS; r++)
 #pragma unroll
             for (int o = 0; o < THREAD_OTHERS; o++)
-                p[r][o] = pl_exp(p[r][o] * shape.scale - maximum[r]) * inverse[r];
+                p[r][o] = pl_softmax_exponential(p[r][o] * shape.scale - maximum[r]) * inverse[r];
         make_scores(queue, dout, shape, busy, dp);
 #pragma unroll
         for (int r = 0; r < THREAD_ROWS; r++)
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 3 : 2)
             const float maximum = query[o * 8], inverse = query[TILE + o * 8];
 #pragma unroll
             for (int r = 0; r < THREAD_ROWS; r++)
-                *thread_score(scores, r, o) = pl_exp(sum[r][o] * shape.scale - maximum) * inverse;
+                *thread_score(scores, r, o) = pl_softmax_exponential(sum[r][o] * shape.scale - maximum) * inverse;
         }
         make_results<D>(queue, scores, busy, masked, begin, end, dv);
         make_scores(queue, v, shape, busy, sum);

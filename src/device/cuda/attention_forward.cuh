@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 4 : 3)
         for (int r = 0; r < THREAD_ROWS; r++)
 #pragma unroll
             for (int o = 0; o < THREAD_OTHERS; o++) {
-                const float e = pl_exp(sum[r][o] * shape.scale - maximum[r]);
+                const float e = pl_softmax_exponential(sum[r][o] * shape.scale - maximum[r]);
                 lane[r][o % 4] =
                     tile * TILE + other + o * 8 <= row + r * 4 ? lane[r][o % 4] + e : lane[r][o % 4];
             }
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 4 : 3)
         for (int r = 0; r < THREAD_ROWS; r++)
 #pragma unroll
             for (int o = 0; o < THREAD_OTHERS; o++)
-                *thread_score(scores, r, o) = pl_exp(sum[r][o] * shape.scale - maximum[r]) * inverse[r];
+                *thread_score(scores, r, o) = pl_softmax_exponential(sum[r][o] * shape.scale - maximum[r]) * inverse[r];
         make_results<D>(queue, scores, busy, tile == work.tile, begin, end, out);
     }
     store_results<D>(a.out + work.out, shape.out_stride, shape, work, 1.0f, out);

@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) softmax(size_t n, size_t s
     for (int w = 0; w < WARPS; w++) m = pl_max(facts[w], m);
     m += 0.0f; /* -0 becomes +0: the maximum does not depend on the order it is taken in */
 
-    const auto exponential = [=](size_t j) { return pl_exp((HELD ? held[j] : scaled(j)) - m); };
+    const auto exponential = [=](size_t j) { return pl_softmax_exponential((HELD ? held[j] : scaled(j)) - m); };
     if (HELD) {
         each_element<place::STEP>(t, row.known, exponential, [=](size_t j, float e) { held[j] = e; });
         place::join();
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) softmax_backward(size_t n,
             return j < row.known ? element{ scores[row.at + j], dp[row.at + j] } : element{ 0.0f, 0.0f };
         },
         [=](size_t j, element e) {
-            const float probability = pl_exp(e.score * scale - m) * factor;
+            const float probability = pl_softmax_exponential(e.score * scale - m) * factor;
             const float gradient = probability * (e.dp - dot) * scale;
             write(p, row.at + j, j < row.known ? probability : 0.0f, half);
             write(ds, row.at + j, j < row.known ? gradient : 0.0f, half);

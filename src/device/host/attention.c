@@ -102,13 +102,14 @@ static void softmax_row(float *row, size_t count, float *maximum, float *inverse
     for (int t = 0; t < LANES; t++) max = pl_max(lanes[t], max);
     max += 0.0f;
 
+    const float lowest = limit(PL_SOFTMAX_LEAST);
     float lane[PL_LANES] = { 0 };
     for (size_t chunk = 0; chunk < count; chunk += CHUNK) {
         float *x = row + chunk / CHUNK * PANEL;
         const size_t length = least(CHUNK, count - chunk);
 #pragma omp simd
-        for (size_t j = 0; j < length; j++) x[j] = pl_exp_at_least(x[j] - max);
-        exponentials(length, x);
+        for (size_t j = 0; j < length; j++) x[j] = pl_at_least(x[j] - max, lowest);
+        exponentials(length, x, PL_EXP_BIAS_DOWN);
         for (size_t j = length; j < rounded(length, PL_LANES); j++) x[j] = 0.0f;
         for (size_t j = 0; j < length; j += PL_LANES)
             for (int t = 0; t < PL_LANES; t++) lane[t] += x[j + (size_t)t];
@@ -165,11 +166,11 @@ static void backward_query_block(const struct head *h, struct workspace *w, size
         score_chunk(h, &b, chunk, end, false, w->left[0], w->turned[0], (struct score_tile){ .to = scores });
         for (size_t i = b.row; i < keys; i++) {
             float *x = scores + (i - b.row) * CHUNK_STRIDE;
-            const float maximum = h->maximum[i], inverse = h->inverse[i];
+            const float maximum = h->maximum[i], inverse = h->inverse[i], lowest = limit(PL_SOFTMAX_LEAST);
             const size_t length = least(end, i + 1) - chunk;
 #pragma omp simd
-            for (size_t j = 0; j < length; j++) x[j] = pl_exp_at_least(x[j] - maximum);
-            exponentials(length, x);
+            for (size_t j = 0; j < length; j++) x[j] = pl_at_least(x[j] - maximum, lowest);
+            exponentials(length, x, PL_EXP_BIAS_DOWN);
 #pragma omp simd
             for (size_t j = 0; j < length; j++) x[j] *= inverse;
         }
@@ -195,9 +196,10 @@ static void backward_key_block(const struct head *h, struct workspace *w, size_t
             float *x = probability + (j - b.row) * CHUNK_STRIDE;
             const float *maximum = h->maximum + chunk, *inverse = h->inverse + chunk;
             const size_t begin = j > chunk ? j - chunk : 0, length = end - chunk;
+            const float lowest = limit(PL_SOFTMAX_LEAST);
 #pragma omp simd
-            for (size_t i = begin; i < length; i++) x[i] = pl_exp_at_least(x[i] - maximum[i]);
-            if (length > begin) exponentials(length - begin, x + begin);
+            for (size_t i = begin; i < length; i++) x[i] = pl_at_least(x[i] - maximum[i], lowest);
+            if (length > begin) exponentials(length - begin, x + begin, PL_EXP_BIAS_DOWN);
 #pragma omp simd
             for (size_t i = begin; i < length; i++) x[i] *= inverse[i];
         }

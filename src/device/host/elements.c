@@ -9,12 +9,38 @@ static size_t at_most(size_t count, size_t limit)
     return count < limit ? count : limit;
 }
 
-/* e[i] = pl_gelu_exponential(u[i]), i < count, at most EXPONENTIALS. */
-static void gelu_exponentials(size_t count, const float *u, float *e)
+/* What GELU's kernels do with a block, of at most EXPONENTIALS elements: inlined where the count is known and
+   where it is not. e[i] = pl_gelu_exponential(u[i]). */
+#define BLOCK __attribute__((always_inline)) static inline
+
+BLOCK void gelu_exponentials(size_t count, const float *u, float *e)
 {
+    const float least = limit(PL_GELU_LEAST), most = limit(PL_GELU_MOST);
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) e[i] = pl_exp_at_least(pl_gelu_exponent(u[i]));
-    exponentials_block(count, e);
+    for (size_t i = 0; i < count; i++) e[i] = pl_at_most(pl_at_least(pl_gelu_exponent(u[i]), least), most);
+    exponentials_block(count, e, PL_EXP_BIAS_UP);
+}
+
+BLOCK void gelu_forward_block(size_t count, const float *u, float *g)
+{
+    float e[EXPONENTIALS];
+    gelu_exponentials(count, u, e);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) g[i] = pl_gelu(u[i], e[i]);
+}
+
+BLOCK void gelu_backward_block(size_t count, const float *u, const float *dg, float *g, float *du)
+{
+    float e[EXPONENTIALS];
+    gelu_exponentials(count, u, e);
+    const float least = limit(-PL_GELU_WITHIN), most = limit(PL_GELU_WITHIN), finite = limit(FLT_MAX);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        g[i] = pl_gelu(u[i], e[i]);
+        const float within = pl_at_most(pl_at_least(u[i], least), most);
+        const float slope = pl_gelu_derivative_within(within, e[i], pl_at_most(e[i], finite));
+        du[i] = dg[i] * slope; /* du may be dg */
+    }
 }
 
 void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
@@ -22,12 +48,12 @@ void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
 #pragma omp for schedule(static)
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
         const size_t block = at_most(count - first, EXPONENTIALS);
-        float e[EXPONENTIALS];
         ask_for(EXPONENTIALS, u + first + AHEAD);
         ask_to_write(EXPONENTIALS, g + first + AHEAD);
-        gelu_exponentials(block, u + first, e);
-#pragma omp simd
-        for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);
+        if (block == EXPONENTIALS)
+            gelu_forward_block(EXPONENTIALS, u + first, g + first);
+        else
+            gelu_forward_block(block, u + first, g + first);
     }
 }
 
@@ -36,15 +62,13 @@ void KERNEL(gelu_backward)(size_t count, const float *u, const float *dg, float 
 #pragma omp for schedule(static)
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
         const size_t block = at_most(count - first, EXPONENTIALS);
-        float e[EXPONENTIALS];
         ask_for(EXPONENTIALS, u + first + AHEAD);
+        ask_for(EXPONENTIALS, dg + first + AHEAD);
         ask_to_write(EXPONENTIALS, g + first + AHEAD);
-        gelu_exponentials(block, u + first, e);
-#pragma omp simd
-        for (size_t i = 0; i < block; i++) g[first + i] = pl_gelu(u[first + i], e[i]);
-#pragma omp simd
-        for (size_t i = 0; i < block; i++)
-            du[first + i] = dg[first + i] * pl_gelu_derivative(u[first + i], e[i]); /* du may be dg */
+        if (block == EXPONENTIALS)
+            gelu_backward_block(EXPONENTIALS, u + first, dg + first, g + first, du + first);
+        else
+            gelu_backward_block(block, u + first, dg + first, g + first, du + first);
     }
 }
 
