@@ -3,6 +3,7 @@
 #include "device/host/ahead.h"
 #include "device/host/exponentials.h"
 #include "device/host/kernels.h"
+#include "device/host/stream.h"
 
 static size_t at_most(size_t count, size_t limit)
 {
@@ -45,31 +46,44 @@ BLOCK void gelu_backward_block(size_t count, const float *u, const float *dg, fl
 
 void KERNEL(gelu_forward)(size_t count, const float *u, float *g)
 {
-#pragma omp for schedule(static)
+    const bool streamed = is_streamed(count, EXPONENTIALS, g);
+#pragma omp for schedule(static) nowait
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
+        _Alignas(64) float part[EXPONENTIALS];
         const size_t block = at_most(count - first, EXPONENTIALS);
+        float *const to = streamed ? part : g + first;
         ask_for(EXPONENTIALS, u + first + AHEAD);
-        ask_to_write(EXPONENTIALS, g + first + AHEAD);
+        if (!streamed) ask_to_write(EXPONENTIALS, g + first + AHEAD);
         if (block == EXPONENTIALS)
-            gelu_forward_block(EXPONENTIALS, u + first, g + first);
+            gelu_forward_block(EXPONENTIALS, u + first, to);
         else
-            gelu_forward_block(block, u + first, g + first);
+            gelu_forward_block(block, u + first, to);
+        if (streamed) stream(block, g + first, part);
     }
+    stream_end();
+#pragma omp barrier
 }
 
+/* g alone is streamed: du is most often written where dg was read. */
 void KERNEL(gelu_backward)(size_t count, const float *u, const float *dg, float *g, float *du)
 {
-#pragma omp for schedule(static)
+    const bool streamed = is_streamed(count, EXPONENTIALS, g);
+#pragma omp for schedule(static) nowait
     for (size_t first = 0; first < count; first += EXPONENTIALS) {
+        _Alignas(64) float part[EXPONENTIALS];
         const size_t block = at_most(count - first, EXPONENTIALS);
+        float *const to = streamed ? part : g + first;
         ask_for(EXPONENTIALS, u + first + AHEAD);
         ask_for(EXPONENTIALS, dg + first + AHEAD);
-        ask_to_write(EXPONENTIALS, g + first + AHEAD);
+        if (!streamed) ask_to_write(EXPONENTIALS, g + first + AHEAD);
         if (block == EXPONENTIALS)
-            gelu_backward_block(EXPONENTIALS, u + first, dg + first, g + first, du + first);
+            gelu_backward_block(EXPONENTIALS, u + first, dg + first, to, du + first);
         else
-            gelu_backward_block(block, u + first, dg + first, g + first, du + first);
+            gelu_backward_block(block, u + first, dg + first, to, du + first);
+        if (streamed) stream(block, g + first, part);
     }
+    stream_end();
+#pragma omp barrier
 }
 
 /* One Philox counter gives 4 numbers; GROUP counters are computed side by side. */

@@ -2,6 +2,7 @@
 #include "device/host/ahead.h"
 #include "device/host/kernels.h"
 #include "device/host/lanes.h"
+#include "device/host/stream.h"
 
 static float row_sum(size_t h, const float *x)
 {
@@ -16,15 +17,15 @@ static float row_sum(size_t h, const float *x)
 }
 
 /* The sum of (x - mean)^2. The row comes from memory in the pass before this one alone; so that memory is at
-   work meanwhile, this one asks for the row after it and for y, of as many elements, which will be written.
- */
+   work meanwhile, this one asks for the row after it and for y, of as many elements, which will be written
+   (NULL: it will be streamed). */
 static float row_square_sum(size_t h, const float *x, float mean, const float *y)
 {
     struct lanes sum = { 0 };
     size_t j = 0;
     for (; j + PL_LANES <= h; j += PL_LANES) {
         ask_for(PL_LANES, x + h + j);
-        ask_to_write(PL_LANES, y + j);
+        if (y) ask_to_write(PL_LANES, y + j);
         for (int p = 0; p < LANES_PARTS; p++) {
             const vector d = vector_load(x + j + p * LANES_WIDTH) - mean;
             sum.part[p] += d * d;
@@ -46,23 +47,45 @@ static void row_normalise(
     for (size_t j = 0; j < h; j++) y[j] = pl_fma(pl_normalised(x[j], mean, rstd), gain[j], bias[j]);
 }
 
+static void row_normalise_streamed(
+    size_t h, const float *x, const float *gain, const float *bias, float mean, float rstd, float *y)
+{
+    _Alignas(64) float part[STREAM_PART];
+    for (size_t j = 0; j < h; j += STREAM_PART) {
+        const size_t count = h - j < STREAM_PART ? h - j : STREAM_PART;
+        row_normalise(count, x + j, gain + j, bias + j, mean, rstd, part);
+        stream(count, y + j, part);
+    }
+}
+
 void KERNEL(norm_forward)(size_t n, size_t h, const float *x, const float *gain, const float *bias, float *y,
     float *mean, float *rstd)
 {
-#pragma omp for schedule(static)
+    const bool streamed = is_streamed(n * h, h, y);
+#pragma omp for schedule(static) nowait
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * h;
+        float *const made = y + i * h;
         mean[i] = row_sum(h, row) / (float)h;
-        rstd[i] = 1.0f / pl_sqrt(row_square_sum(h, row, mean[i], y + i * h) / (float)h + PL_NORM_EPSILON);
-        row_normalise(h, row, gain, bias, mean[i], rstd[i], y + i * h);
+        rstd[i] = 1.0f / pl_sqrt(row_square_sum(h, row, mean[i], streamed ? NULL : made) / (float)h +
+                                 PL_NORM_EPSILON);
+        (streamed ? row_normalise_streamed : row_normalise)(h, row, gain, bias, mean[i], rstd[i], made);
     }
+    stream_end();
+#pragma omp barrier
 }
 
 void KERNEL(norm_again)(size_t n, size_t h, const float *x, const float *gain, const float *bias,
     const float *mean, const float *rstd, float *y)
 {
-#pragma omp for schedule(static)
-    for (size_t i = 0; i < n; i++) row_normalise(h, x + i * h, gain, bias, mean[i], rstd[i], y + i * h);
+    const bool streamed = is_streamed(n * h, h, y);
+#pragma omp for schedule(static) nowait
+    for (size_t i = 0; i < n; i++) {
+        (streamed ? row_normalise_streamed : row_normalise)(
+            h, x + i * h, gain, bias, mean[i], rstd[i], y + i * h);
+    }
+    stream_end();
+#pragma omp barrier
 }
 
 /* The row's means of dy * gain (c1) and of dy * gain * normalised (c2). */
@@ -91,22 +114,48 @@ static void row_gradient_means(size_t h, const float *dy, const float *x, const 
     *c2 = pl_lane_sum(weighted_lane) / (float)h;
 }
 
+/* The row's mean and rstd, and its means of the gradient. */
+struct row_facts {
+    float mean, rstd, c1, c2;
+};
+
+/* dx may be dy or residual. */
+static void row_gradient(size_t h, const float *dy, const float *x, const float *gain, struct row_facts row,
+    const float *residual, float *dx)
+{
+#pragma omp simd
+    for (size_t j = 0; j < h; j++) {
+        dx[j] = pl_norm_gradient(
+            dy[j] * gain[j], pl_normalised(x[j], row.mean, row.rstd), row.c1, row.c2, row.rstd, residual[j]);
+    }
+}
+
+static void row_gradient_streamed(size_t h, const float *dy, const float *x, const float *gain,
+    struct row_facts row, const float *residual, float *dx)
+{
+    _Alignas(64) float part[STREAM_PART];
+    for (size_t j = 0; j < h; j += STREAM_PART) {
+        const size_t count = h - j < STREAM_PART ? h - j : STREAM_PART;
+        row_gradient(count, dy + j, x + j, gain + j, row, residual + j, part);
+        stream(count, dx + j, part);
+    }
+}
+
+/* In place the caches hold what is overwritten. */
 void KERNEL(norm_backward)(size_t n, size_t h, const float *dy, const float *x, const float *gain,
     const float *mean, const float *rstd, const float *residual, float *dx)
 {
-#pragma omp for schedule(static)
+    const bool streamed = dx != dy && dx != residual && is_streamed(n * h, h, dx);
+#pragma omp for schedule(static) nowait
     for (size_t i = 0; i < n; i++) {
-        const float m = mean[i], r = rstd[i];
-        const float *dy_row = dy + i * h, *x_row = x + i * h, *residual_row = residual + i * h;
-        float *dx_row = dx + i * h; /* may be dy_row or residual_row */
-        float c1, c2;
-        row_gradient_means(h, dy_row, x_row, gain, m, r, &c1, &c2);
-#pragma omp simd
-        for (size_t j = 0; j < h; j++) {
-            dx_row[j] = pl_norm_gradient(
-                dy_row[j] * gain[j], pl_normalised(x_row[j], m, r), c1, c2, r, residual_row[j]);
-        }
+        const size_t at = i * h;
+        struct row_facts row = { .mean = mean[i], .rstd = rstd[i] };
+        row_gradient_means(h, dy + at, x + at, gain, row.mean, row.rstd, &row.c1, &row.c2);
+        (streamed ? row_gradient_streamed : row_gradient)(
+            h, dy + at, x + at, gain, row, residual + at, dx + at);
     }
+    stream_end();
+#pragma omp barrier
 }
 
 /* The sum of (out - target)^2 / 2; dout as well. */
