@@ -232,7 +232,9 @@ int main(void)
             }
         }
     }
-    column_sums(9, 5003, WILD);
+    /* More columns than a block has. */
+    column_sums(9, 20011, WILD);
+    norms(6, 20011, TAME);
     gelus(3, 4097, WILD);
     /* Large enough to be streamed, in rows of whole cache lines and in others; a last block that is not one.
        Tame, since a wild row as long as these is all NaN. */

@@ -5,10 +5,10 @@
 #include "device/arithmetic.h"
 #include <omp.h>
 
-enum { ROWS = 4, WIDEST = 1024 };
+enum { ROWS = 4, WIDEST = 8192 };
 
-/* Columns of a block: a share for each thread, whole cache lines, and no more than stays in the first-level
- * cache. */
+/* Columns of a block: a share for each thread, whole cache lines, and no more than that their sums stay in a
+   second cache. Where rows are read in shorter pieces memory is slower than the first cache would gain. */
 static size_t block_width(size_t columns)
 {
     const size_t threads = (size_t)omp_get_num_threads(), share = (columns + threads - 1) / threads;

@@ -88,13 +88,15 @@ void KERNEL(norm_again)(size_t n, size_t h, const float *x, const float *gain, c
 #pragma omp barrier
 }
 
-/* The row's means of dy * gain (c1) and of dy * gain * normalised (c2). */
+/* The row's means of dy * gain (c1) and of dy * gain * normalised (c2). residual: of as many elements, which
+ * will be read next, and is asked for. */
 static void row_gradient_means(size_t h, const float *dy, const float *x, const float *gain, float mean,
-    float rstd, float *c1, float *c2)
+    float rstd, const float *residual, float *c1, float *c2)
 {
     struct lanes plain = { 0 }, weighted = { 0 };
     size_t j = 0;
     for (; j + PL_LANES <= h; j += PL_LANES) {
+        ask_for(PL_LANES, residual + j);
         for (int p = 0; p < LANES_PARTS; p++) {
             const size_t at = j + (size_t)p * LANES_WIDTH;
             const vector scaled = vector_load(dy + at) * vector_load(gain + at);
@@ -130,12 +132,15 @@ static void row_gradient(size_t h, const float *dy, const float *x, const float 
     }
 }
 
+/* Asks for the row after it. */
 static void row_gradient_streamed(size_t h, const float *dy, const float *x, const float *gain,
     struct row_facts row, const float *residual, float *dx)
 {
     _Alignas(64) float part[STREAM_PART];
     for (size_t j = 0; j < h; j += STREAM_PART) {
         const size_t count = h - j < STREAM_PART ? h - j : STREAM_PART;
+        ask_for(count, dy + h + j);
+        ask_for(count, x + h + j);
         row_gradient(count, dy + j, x + j, gain + j, row, residual + j, part);
         stream(count, dx + j, part);
     }
@@ -150,7 +155,7 @@ void KERNEL(norm_backward)(size_t n, size_t h, const float *dy, const float *x, 
     for (size_t i = 0; i < n; i++) {
         const size_t at = i * h;
         struct row_facts row = { .mean = mean[i], .rstd = rstd[i] };
-        row_gradient_means(h, dy + at, x + at, gain, row.mean, row.rstd, &row.c1, &row.c2);
+        row_gradient_means(h, dy + at, x + at, gain, row.mean, row.rstd, residual + at, &row.c1, &row.c2);
         (streamed ? row_gradient_streamed : row_gradient)(
             h, dy + at, x + at, gain, row, residual + at, dx + at);
     }
