@@ -262,7 +262,8 @@ static void plain_softmax(size_t first, size_t queries, size_t keys, float scale
         float m = -INFINITY, lane[PL_LANES] = { 0 };
         for (size_t j = 0; j <= i && j < keys; j++) m = pl_max(scores[j] * scale, m);
         m += 0.0f;
-        for (size_t j = 0; j <= i && j < keys; j++) lane[j % PL_LANES] += pl_softmax_exponential(scores[j] * scale - m);
+        for (size_t j = 0; j <= i && j < keys; j++)
+            lane[j % PL_LANES] += pl_softmax_exponential(scores[j] * scale - m);
         maximum[i] = m;
         inverse[i] = 1.0f / pl_lane_sum(lane);
         for (size_t j = 0; j < keys; j++) {

@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 3 : 2)
             const float maximum = query[o * 8], inverse = query[TILE + o * 8];
 #pragma unroll
             for (int r = 0; r < THREAD_ROWS; r++)
-                *thread_score(scores, r, o) = pl_softmax_exponential(sum[r][o] * shape.scale - maximum) * inverse;
+                *thread_score(scores, r, o) =
+                    pl_softmax_exponential(sum[r][o] * shape.scale - maximum) * inverse;
         }
         make_results<D>(queue, scores, busy, masked, begin, end, dv);
         make_scores(queue, v, shape, busy, sum);

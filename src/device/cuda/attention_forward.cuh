@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(THREADS, D <= 64 ? 4 : 3)
         for (int r = 0; r < THREAD_ROWS; r++)
 #pragma unroll
             for (int o = 0; o < THREAD_OTHERS; o++)
-                *thread_score(scores, r, o) = pl_softmax_exponential(sum[r][o] * shape.scale - maximum[r]) * inverse[r];
+                *thread_score(scores, r, o) =
+                    pl_softmax_exponential(sum[r][o] * shape.scale - maximum[r]) * inverse[r];
         make_results<D>(queue, scores, busy, tile == work.tile, begin, end, out);
     }
     store_results<D>(a.out + work.out, shape.out_stride, shape, work, 1.0f, out);

@@ -65,7 +65,9 @@ static __global__ void __launch_bounds__(ROW_THREADS) softmax(size_t n, size_t s
     for (int w = 0; w < WARPS; w++) m = pl_max(facts[w], m);
     m += 0.0f; /* -0 becomes +0: the maximum does not depend on the order it is taken in */
 
-    const auto exponential = [=](size_t j) { return pl_softmax_exponential((HELD ? held[j] : scaled(j)) - m); };
+    const auto exponential = [=](size_t j) {
+        return pl_softmax_exponential((HELD ? held[j] : scaled(j)) - m);
+    };
     if (HELD) {
         each_element<place::STEP>(t, row.known, exponential, [=](size_t j, float e) { held[j] = e; });
         place::join();
