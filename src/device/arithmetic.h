@@ -138,7 +138,8 @@ PL_DEVICE float pl_exp(float x, int bias)
     return pl_exp_scaled(pl_exp_of_rest(pl_exp_rest(x, shifted, bias)), shifted, bias);
 }
 
-/* exp(x) of a score less its row's maximum, so x <= 0. */
+/* exp(x) of a score less its row's maximum, so x <= 0. (Kernels that compute scores which the mask hides may
+   come with any x: beyond 42 the result means nothing, and is dropped.) */
 #define PL_SOFTMAX_LEAST (-104.0f)
 PL_DEVICE float pl_softmax_exponential(float x)
 {
