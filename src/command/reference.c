@@ -154,7 +154,7 @@ static void run_steps(struct reference_run *run)
     size_t digests_before = 0;
     for (int step = run->first; step <= run->steps; step++) {
         const bool recorded = step == run->steps;
-        struct store store = { .scratch = output_create(scratch.data, &run->card.facts),
+        struct store store = { .scratch = output_create_scratch(scratch.data, &run->card.facts),
             .output_has_boundaries = run->reporting.activations == DATA_FULL,
             .layers = run->model.layers };
         if (recorded) store.output = output_create(path.data, &run->card.facts);

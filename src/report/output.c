@@ -8,22 +8,35 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+    PIECE = 8 << 20 /* bytes that the disk may be asked to begin with while the next are written */
+};
+
 struct output {
     hid_t file;
     char *path, *part; /* the final name, and the one until then */
+    int descriptor;    /* of the same file, for the system's calls; -1: nothing here has to reach the disk */
+    size_t unsent;     /* bytes that the disk was not asked for yet */
     struct model model;
     hid_t link;     /* property list of links: missing groups are made */
     hid_t creation; /* of datasets */
 };
 
 /* Ends the job, HDF5's reason in the line; what there is of the file goes, so that it cannot be taken for
- * one. */
+   one. */
 static _Noreturn void give_up(const struct output *output, const char *what)
 {
     struct text why = { 0 };
     hdf5_why(&why);
     unlink(output->part);
     fail("%s '%s': %s", what, output->part, why.data);
+}
+
+static _Noreturn void system_failed(const struct output *output, const char *what)
+{
+    const int why = errno;
+    unlink(output->part);
+    fail("%s '%s': %s", what, output->part, strerror(why));
 }
 
 static hid_t need(const struct output *output, hid_t result, const char *what)
@@ -50,7 +63,7 @@ static hid_t file_access(const struct output *output)
     return access;
 }
 
-/* Opens PATH.part with everything but the attributes. */
+/* PATH.part, an empty file. */
 static struct output *create_empty(const char *path, const struct facts *facts)
 {
     hdf5_start();
@@ -59,6 +72,7 @@ static struct output *create_empty(const char *path, const struct facts *facts)
     text_add(&part, "%s.part", path);
     output->path = copy_text(path);
     output->part = part.data;
+    output->descriptor = -1;
     output->model = facts->model;
     const hid_t access = file_access(output);
     output->file = H5Fcreate(output->part, H5F_ACC_TRUNC, H5P_DEFAULT, access);
@@ -77,12 +91,53 @@ static struct output *create_empty(const char *path, const struct facts *facts)
 struct output *output_create(const char *path, const struct facts *facts)
 {
     struct output *output = create_empty(path, facts);
+    /* Open from the beginning, so that fsync tells of every error that writing back has met since. */
+    output->descriptor = open(output->part, O_RDONLY | O_CLOEXEC);
+    if (output->descriptor < 0) system_failed(output, "cannot open");
     struct text why = { 0 };
     if (!attributes_write(output->file, facts, &why)) {
         unlink(output->part);
         fail("cannot write attributes to '%s': %s", output->part, why.data);
     }
     return output;
+}
+
+struct output *output_create_scratch(const char *path, const struct facts *facts)
+{
+    return create_empty(path, facts);
+}
+
+/* The disk begins with what was written, which else it would do when the file is whole and has to be there:
+   tensors come over a step's time. Only a wish: errors are fsync's to tell, and file systems without it lose
+   nothing. */
+static void begin_writeback(struct output *output, size_t bytes)
+{
+    output->unsent += bytes;
+    if (output->descriptor < 0 || output->unsent < PIECE) return;
+    output->unsent = 0;
+#ifdef SYNC_FILE_RANGE_WRITE
+    sync_file_range(output->descriptor, 0, 0, SYNC_FILE_RANGE_WRITE); /* 0, 0: all of the file */
+#endif
+}
+
+/* In pieces of whole rows of the first extent. */
+static void write_data(struct output *output, hid_t dataset, hid_t space, hid_t memory, int rank,
+    const hsize_t *extent, const void *data, const char *what)
+{
+    size_t row = H5Tget_size(memory);
+    for (int i = 1; i < rank; i++) row *= extent[i];
+    hsize_t start[3] = { 0 }, count[3];
+    memcpy(count, extent, (size_t)rank * sizeof *count);
+    const hsize_t most = row < PIECE ? PIECE / row : 1;
+    for (; start[0] < extent[0]; start[0] += count[0]) {
+        count[0] = extent[0] - start[0] < most ? extent[0] - start[0] : most;
+        done(output, H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL), what);
+        const hid_t piece = need(output, H5Screate_simple(rank, count, NULL), what);
+        done(output,
+            H5Dwrite(dataset, memory, piece, space, H5P_DEFAULT, (const char *)data + start[0] * row), what);
+        done(output, H5Sclose(piece), what);
+        begin_writeback(output, count[0] * row);
+    }
 }
 
 static void write_dataset(struct output *output, const char *name, hid_t stored, hid_t memory, int rank,
@@ -97,7 +152,7 @@ static void write_dataset(struct output *output, const char *name, hid_t stored,
     const hid_t dataset = need(output,
         H5Dcreate2(output->file, name, stored, space, output->link, output->creation, H5P_DEFAULT),
         what.data);
-    if (elements) done(output, H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), what.data);
+    if (elements) write_data(output, dataset, space, memory, rank, extent, data, what.data);
     done(output, H5Dclose(dataset), what.data);
     done(output, H5Sclose(space), what.data);
     text_free(&what);
@@ -265,16 +320,12 @@ static void close_file(struct output *output)
 
 void output_finish(struct output *output)
 {
+    assert(output->descriptor >= 0);
     done(output, H5Fflush(output->file, H5F_SCOPE_LOCAL), "cannot write");
     close_file(output);
     /* A name on the disk before the data would survive a power cut that the data does not. */
-    const int descriptor = open(output->part, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fsync(descriptor)) {
-        const int why = errno;
-        unlink(output->part);
-        fail("cannot write '%s': %s", output->part, strerror(why));
-    }
-    close(descriptor);
+    if (fsync(output->descriptor)) system_failed(output, "cannot write");
+    close(output->descriptor);
     if (rename(output->part, output->path))
         fail("cannot rename '%s' to '%s': %s", output->part, output->path, strerror(errno));
     release(output);
@@ -283,6 +334,7 @@ void output_finish(struct output *output)
 void output_discard(struct output *output)
 {
     close_file(output);
+    if (output->descriptor >= 0) close(output->descriptor);
     unlink(output->part);
     release(output);
 }

@@ -20,8 +20,11 @@ struct facts {
 };
 
 struct output;
-/* Creates PATH (as PATH.part) with the attributes. */
+/* Creates PATH (as PATH.part) with the attributes. The disk is asked to begin while the rest is written. */
 struct output *output_create(const char *path, const struct facts *facts);
+/* The same without attributes, for tensors that are read back and then discarded: never finished, and not
+   sent to the disk before the system needs the memory. */
+struct output *output_create_scratch(const char *path, const struct facts *facts);
 void output_tensor(struct output *output, struct tensor tensor, const float *data);
 /* Reads back what was written to this output (the reference spills layer boundaries here). */
 void output_read_tensor(struct output *output, struct tensor tensor, float *data);

@@ -8,7 +8,7 @@ recorded  the life of the rank's file, from its creation to its renaming once it
           In a virtual machine, memory that was freed just now takes a file many times faster than memory that the host must find
           first (here 4.7 against 0.3 GB/s). So for both sides as much memory as the file needs is held, and let go when the file
           is begun; the plain writer first fills as much as the run held; and no file is removed before the end.
-bare      of the life of that file, compute included, what the kernel took for the run's own pwrite and fsync. It tells our part from the
+bare      of the life of that file, compute included, what the kernel took for the writing calls of the run itself. It tells our part from the
           kernel's and is no comparison with anything: it also rises where our writes are slow ones.
 digests   the median timed step with output.activations and output.gradients 'digest' over that with 'none', at hidden 1024:
           target 1.02. The order of the two changes from round to round.
@@ -136,7 +136,7 @@ def main():
                               added["step_over_step_without"], less=1)]
     if written:
         rows.append(figures.of_spread("output.rate", "recorded step's output over plain writes, rate", written["of_plain"]))
-        rows.append(figures.of_spread("output.bare", "recorded step's output, share of its own pwrite and fsync", written["bare"]))
+        rows.append(figures.of_spread("output.bare", "recorded step's output, share of its own writing calls", written["bare"]))
     figures.print_figures(rows)
     runs.write_json(options.json, "output", {"recorded": written, "digests": added})
 

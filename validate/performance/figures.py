@@ -24,7 +24,7 @@ WANTED = {
     "memory.constant": ("resident memory at the m that has most over that with least, less 1", "within", 0.05, None),
     "memory.allocations": ("steps on end without an allocation of the program, over those run", "least", 1.0, None),
     "output.rate": ("rate of the recorded step's output over a plain write's", "least", 0.8, None),
-    "output.bare": ("of the life of a run's file, what its own pwrite and fsync took", None, None, None),
+    "output.bare": ("of the life of a run's file, what its own writing calls took", None, None, None),
     "output.digests": ("a timed step with digests over one without, less 1", "most", 0.02, None),
     "recheck.step": ("a recheck over a timed step of its run, time", None, None, None),
     "startup.first_step": ("seconds from MPI_Init to the first step, tiny", "most", 0.5, None),

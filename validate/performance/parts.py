@@ -69,7 +69,7 @@ def of_output(found):
     rows = []
     if found["recorded"]:
         rows.append(figures.of_spread("output.rate", "recorded step's files, rate over a plain write's", found["recorded"]["of_plain"]))
-        rows.append(figures.of_spread("output.bare", "recorded step's output, share of its own pwrite and fsync", found["recorded"]["bare"]))
+        rows.append(figures.of_spread("output.bare", "recorded step's output, share of its own writing calls", found["recorded"]["bare"]))
     rows.append(figures.of_spread("output.digests", "timed step with digests over one without, less 1",
                                   found["digests"]["step_over_step_without"], less=1))
     return rows

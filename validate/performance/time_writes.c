@@ -1,8 +1,10 @@
 /* Loaded before the C library (LD_PRELOAD) by benchmark_output.py: how long the kernel takes what a process
-   writes by pwrite and puts on the disk by fsync. At the process's end "seconds bytes" of both together are
-   written to the file that PIPELEAF_WRITES names. HDF5's default driver uses these two alone. */
+   writes by pwrite and puts on the disk by sync_file_range and fsync. At the process's end "seconds bytes" of
+   all together are written to the file that PIPELEAF_WRITES names. HDF5's default driver writes by pwrite
+   alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,6 +37,16 @@ ssize_t pwrite64(int file, const void *data, size_t count, off64_t at)
 ssize_t pwrite(int file, const void *data, size_t count, off_t at)
 {
     return pwrite64(file, data, count, at);
+}
+
+int sync_file_range(int file, off64_t from, off64_t count, unsigned flags)
+{
+    static int (*next)(int, off64_t, off64_t, unsigned);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "sync_file_range");
+    const double begin = now();
+    const int result = next(file, from, count, flags);
+    note(begin, 0);
+    return result;
 }
 
 int fsync(int file)
