@@ -4,6 +4,8 @@ usage: benchmark_pipeline.py BUILD SOURCE LAUNCH [--rounds N] [--microbatches 2,
 
 bubble   idle share of a step: closed form, and measured; target 0.02 absolute.
 speed    a step of 1F1B over one of interleaved-1f1b, by the formula (m+p-1)/(m+(p-1)/v) and measured; target 3 %.
+         And the same of the two runs' computes, which the formula takes for equal: more messages take more of the cores, and
+         the host of a virtual machine may give one run less than the other. What remains is the schedule's.
 Where they differ, the step's timeline says by what, in shares of the measured step that add up to how much longer it is
 than the closed form makes it of the mean rank's compute:
   unequal   chunks' mean times differ: the last one has the loss, and cores are not alike
@@ -96,20 +98,29 @@ def print_bubbles(rounds):
     return rows
 
 
+def busy(one):
+    """A rank's compute of a step, seconds: the mean of the ranks."""
+    return one["step"] * (1 - one["measured"])
+
+
 def print_speeds(rounds, microbatches):
-    print(f"\n{'1f1b over interleaved-1f1b':<28} {'v':>1} {'m':>2} {'formula':>8} {'measured':>22} {'off, %':>7} {'target':>7}")
+    print(f"\n{'1f1b over interleaved-1f1b':<28} {'v':>1} {'m':>2} {'formula':>8} {'measured':>22} {'off, %':>7} {'target':>7} "
+          f"{'computes':>22} {'rest, %':>7}")
     rows = []
     for m in microbatches:
         for chunks in (2, 4):
             formula = (m + RANKS - 1) / (m + (RANKS - 1) / chunks)
-            ratio = runs.spread([one["step"] / two["step"] for one, two in zip(
-                rounds["1f1b", 1, m], rounds["interleaved-1f1b", chunks, m])])
+            pairs = list(zip(rounds["1f1b", 1, m], rounds["interleaved-1f1b", chunks, m]))
+            ratio = runs.spread([one["step"] / two["step"] for one, two in pairs])
+            computes = runs.spread([busy(one) / busy(two) for one, two in pairs])
+            rest = runs.spread([one["step"] / two["step"] / (busy(one) / busy(two)) / formula - 1 for one, two in pairs])
             off = figures.of_spread("pipeline.speed", "step over step", ratio, over=formula, less=1)
             good = figures.met(off)
             print(f"{'step over step':<28} {chunks:>1} {m:>2} {formula:8.4f} {runs.shown(ratio, '{:.4f}'):>22} "
-                  f"{100 * off['median']:+7.2f} {runs.verdict(good):>7}")
+                  f"{100 * off['median']:+7.2f} {runs.verdict(good):>7} {runs.shown(computes, '{:.4f}'):>22} "
+                  f"{100 * rest['median']:+7.2f}")
             rows.append({"chunks_per_rank": chunks, "microbatches": m, "formula": formula, "measured": ratio,
-                         "target_met": good})
+                         "target_met": good, "computes": computes, "rest": rest})
     return rows
 
 
