@@ -2,6 +2,7 @@
 #pragma once
 #include "device/device.h"
 #include "device/host/tile_product.h"
+#include "device/team.h"
 
 /* A block of C is at most BLOCK_ROWS x BLOCK_COLUMNS and takes at most BLOCK_STEPS of k at a time. Its rows
    of A are packed; then B, a strip of STRIP_PANELS panels (each TILE_COLUMNS wide) at a time, just before it
@@ -30,12 +31,6 @@ enum {
 };
 static_assert(
     BLOCK_ROWS % TILE_ROWS == 0 && BLOCK_COLUMNS % TILE_COLUMNS == 0, "a block is made of whole tiles");
-
-/* A range [0, count) cut into `parts`, nearly equal: where part `index` begins. */
-static inline size_t part_begin(size_t count, size_t parts, size_t index)
-{
-    return count / parts * index + count % parts * index / parts;
-}
 
 static inline size_t ceiling(size_t a, size_t b)
 {

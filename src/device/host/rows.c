@@ -25,7 +25,7 @@ struct rows {
 static struct rows rows_of_thread(size_t n)
 {
     const size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    return (struct rows){ n * thread / threads, n * (thread + 1) / threads };
+    return (struct rows){ part_begin(n, threads, thread), part_begin(n, threads, thread + 1) };
 }
 
 /* A sum's whole lanes over a part of x. */
@@ -182,7 +182,8 @@ void KERNEL(norm_backward)(size_t n, size_t h, const float *dy, const float *x, 
     struct row_facts before = { 0 };
     if (rows.begin < rows.end)
         for (size_t i = rows.begin; i < rows.end + 1; i++) {
-            const bool sums = i<rows.end, differentiates = i> rows.begin; /* row i; the row before */
+            const bool sums = i < rows.end;             /* row i */
+            const bool differentiates = i > rows.begin; /* the row before */
             const size_t at = i * h;
             struct gradient_sums all = { 0 };
             for (size_t j = 0; j < h; j += PART) {
